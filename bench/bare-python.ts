@@ -1,4 +1,6 @@
-/** The baseline of ratios: the start of an unsandboxed interpreter on this host. */
+/**
+ * Starts an unsandboxed Python interpreter on this host, the baseline of the bench's `vs_bare_python` ratios.
+ */
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { promisify } from 'node:util'

@@ -1,12 +1,12 @@
-/** Fills the tables that grow with the work of a fleet, in the form that they had after migration 0005. */
+/** Fills the tables that get a row per attempt or policy change. It uses the schema as of migration 0005. */
 import pg from 'pg'
 
 /** Each expiry day has its own partition. The default retention is 30 days. */
 const DAYS = 30
-/** Rows of one statement. */
+/** Rows that one statement inserts. */
 const CHUNK = 50_000
 
-/** Values of one attempt, as columns of a subquery with the number `n`, its moment `at` and its ID `id`. */
+/** Subquery that generates attempts, one row each, with a number `n`, a start time `at` and an ID `id`. */
 const ATTEMPT = `
   select n, id, 1 as attempt, 'tenant-' || n % 50 as tenant_id, 'agent-' || n % 500 as agent_id, at,
     (at at time zone 'UTC')::date + 30 as expires_on

@@ -57,7 +57,7 @@ export async function openLocalPlace(
   const backends = await createBackends(sections, warm === null ? {} : { warm: shared })
   const backend = backends.get(name)
   if (backend === undefined) throw new Error(`no backend ${name}`)
-  // The first probe of virtual machines boots one.
+  // The first probe of the `microvm` backend boots a virtual machine, so it may take minutes.
   const probe = await backend.probe(AbortSignal.timeout(300_000))
   if (!probe.ok) {
     await backend[Symbol.asyncDispose]()

@@ -1,6 +1,7 @@
 /**
- * `npm run bench [-- --quick] [--json] [--only phase,…] [--executions N] [--rows N]` measures this machine, in pairs and
- * with the spread. docs/performance.md documents the keys of the JSON object.
+ * `npm run bench [-- --quick] [--json] [--only phase,…] [--executions N] [--rows N]` measures this machine.
+ * It pairs figures with a baseline where there is one, and gives their spread. docs/performance.md documents
+ * the keys of the JSON object.
  */
 import os from 'node:os'
 import { parseArgs } from 'node:util'
@@ -58,9 +59,14 @@ const { values } = parseArgs({
     rows: { type: 'string' },
   },
 })
-/** Run only when named: the first takes a quarter of an hour or more, and the second needs many rows. */
+/**
+ * Phases that run only when named. `chaos` takes a quarter of an hour or more, and `migrations` needs many
+ * rows.
+ */
 const NAMED = new Set(['chaos', 'migrations'])
-/** With `--quick` it runs only when it is named: six rounds of emulated machines take half a minute. */
+/**
+ * With `--quick` this phase runs only when named, because six rounds of emulated machines take half a minute.
+ */
 const SLOW = 'machines'
 const usual = (name: string): boolean => !NAMED.has(name) && !(values.quick && name === SLOW)
 const chosen = values.only?.split(',') ?? Object.keys(PHASES).filter(usual)

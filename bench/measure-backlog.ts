@@ -72,7 +72,7 @@ function* requests(count: number, tenants: readonly string[]) {
   }
 }
 
-/** Redis' own time in microseconds per enqueue, and per execution from there to its end. */
+/** Redis' own time in microseconds: per enqueue, and per execution between its enqueue and its end. */
 async function costPerCall(
   context: BenchContext,
   queue: FloodedQueue,

@@ -106,7 +106,7 @@ async function cells(
     await gone
     return ms
   }
-  // The first turn opens the cell, which takes as long as many turns.
+  // The first turn opens the cell, which takes as long as many later turns, so it is not measured.
   await Promise.all([turn('a'), turn('b')])
   const samples: number[] = []
   const completedMs: number[] = []

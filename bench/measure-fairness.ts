@@ -3,10 +3,11 @@
  *   light   One tenant runs one execution at a time while another one has a backlog over 1,000 agents, with
  *           runs of 1, 20 and 200 ms. Waits are also given in service times, the mean time that a run of the
  *           backlog holds a slot.
- *   long    Tenants with the default concurrency: how long another tenant waits while one has runs of 10 s
- *           for every slot, how many slots these use, and how many the short runs of one tenant use.
+ *   long    Tenants with the default concurrency. One tenant has 24 runs of 10 s: how many slots it gets, and
+ *           how long another tenant waits. Then one tenant has only short runs: how many slots it gets.
  *   shares  Slot time by weight and by run length, of tenants that always have work.
- *   eta     Forecasts of position and ETA against the outcome, if they waited another 0.5 s or more.
+ *   eta     Forecasts of position and ETA against the outcome, for executions that waited another 0.5 s or
+ *           more after the forecast.
  */
 import type { ExecutionState } from '@cofferdam/contract'
 import { mean, now, openQueue, ranSince, runOf, sum, type FloodedQueue, type Ran } from './flood.ts'
@@ -26,7 +27,8 @@ export async function measureFairness(context: BenchContext): Promise<Record<str
     Object.assign(results, await lightTenant(context, queue, size, MIXED_MS, `light_${size}`))
     await queue.empty()
   }
-  // In a quick run about 600 of them run meanwhile, so 1,500 are enough for a backlog until the end.
+  // In a quick run the heavy tenant completes about 600 executions during the measurement, so its backlog of
+  // 1,500 lasts until the end.
   const equal = context.quick ? 1500 : 10_000
   Object.assign(results, await lightTenant(context, queue, equal, [50], 'light_equal_runs'))
   await queue.empty()
@@ -69,7 +71,7 @@ async function lightTenant(
       })
       const result = await queue.producer.wait(execution_id, { timeoutMs: 60_000 })
       if (result?.ok !== true) throw new Error(`light: ${JSON.stringify(result)}`)
-      // The first executions meet a worker that is still starting.
+      // Skips the first waits, because the worker is still starting.
       if (n >= 10) waits.push(result.queue_ms)
     }
   } finally {
@@ -93,7 +95,7 @@ async function lightTenant(
   }
 }
 
-/** Tenants with the default concurrency, a share of the fleet. */
+/** Measures tenants with the default concurrency limit, which depends on the fleet's number of slots. */
 async function longRuns(context: BenchContext, queue: FloodedQueue): Promise<Record<string, Measured>> {
   const LONG_MS = 10_000
   const [long, light, short] = ['long-runs', 'light-beside', 'short-alone'] as const
@@ -130,7 +132,10 @@ async function longRuns(context: BenchContext, queue: FloodedQueue): Promise<Rec
 const runningOf = async (queue: FloodedQueue, tenant: string): Promise<number> =>
   (await queue.producer.live(tenant, 1000)).filter(({ status }) => status === 'running').length
 
-/** Measured while all tenants have work: after all have started, and before the first one runs out. */
+/**
+ * Measures each tenant's share of the slot time while all have work. To that end it leaves out the first
+ * tenth of the attempts and the last twentieth.
+ */
 async function shares(context: BenchContext, queue: FloodedQueue): Promise<Record<string, Measured>> {
   const { store } = context.fleet
   const each = context.quick ? 200 : 3000
@@ -158,7 +163,7 @@ async function shares(context: BenchContext, queue: FloodedQueue): Promise<Recor
     const worker = await startWorker(context)
     let ran: Ran[] = []
     try {
-      // Until the fastest tenant has little left.
+      // Waits until one tenant has run 90 % of its executions.
       const most = each * 0.9
       while (countMost(ran) < most) {
         await new Promise((resolve) => setTimeout(resolve, 250))
@@ -199,7 +204,7 @@ async function forecasts(context: BenchContext, queue: FloodedQueue): Promise<Re
   const placeErrors: number[] = []
   const worker = await startWorker(context)
   try {
-    // The scheduler learns the run lengths.
+    // The first batch is not measured. From it the scheduler learns the run lengths.
     await batch(context, queue, tenants, 30)
     for (let n = 0; n < rounds; n += 1) {
       const { said, askedMs, ran } = await batch(context, queue, tenants, context.quick ? 100 : 150)

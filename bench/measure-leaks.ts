@@ -14,7 +14,7 @@ import { startWarmWorker } from './warm-worker.ts'
 
 const run = promisify(execFile)
 const BACKENDS = ['docker', 'process']
-/** The heartbeat timeout of 10 s, the janitor's interval, and a reserve for a busy host. */
+/** The heartbeat timeout of 9 s, the janitor's interval of 30 s, and a reserve for a busy host. */
 const SWEPT_WITHIN_MS = 120_000
 
 /** The log message of the worker's janitor. */
@@ -32,7 +32,8 @@ type Host = Record<(typeof KINDS)[number], ReadonlySet<string>>
 
 export async function measureLeaks(context: BenchContext): Promise<Record<string, Measured>> {
   const results: Record<string, Measured> = {}
-  // Together the backends take half as long. What is left counts for both.
+  // With `--quick` both backends run at the same time, which takes half as long. Leftovers then count for
+  // both.
   const groups = context.quick ? [BACKENDS] : BACKENDS.map((backend) => [backend])
   for (const group of groups) {
     const skip = (backend: string, error: unknown): void =>
@@ -79,7 +80,8 @@ async function runAndSweep(context: BenchContext, backend: string): Promise<void
     await Promise.all([lane(), lane(), lane(), lane()])
   } finally {
     const deadline = Date.now() + SWEPT_WITHIN_MS
-    // Containers end with their worker. Jails stay until the survivor's janitor logs its sweep.
+    // A container ends with its worker, so one owner is left. Jails stay until the survivor's janitor logs
+    // its sweep.
     const isSwept = async (): Promise<boolean> =>
       backend === 'docker' ? (await ownersOfContainers(fleetId)) <= 1 : survivor.log().includes(SWEPT)
     while (!context.quick && !(await isSwept()) && Date.now() < deadline)
@@ -133,8 +135,8 @@ async function lookAtHost(): Promise<Host> {
   const sockets = readFileSync('/proc/net/unix', 'utf8').split('\n')
   return {
     containers: new Set(await containers('{{.ID}}')),
-    // Only our own children and orphans count. An orphan becomes a child of init. A process that somebody
-    // else's shell starts does not. Kernel threads have no command.
+    // Counts only our own children, and orphans, which are children of init. A process that somebody else's
+    // shell started is neither. Kernel threads have no command line and are left out.
     processes: new Set(processes.filter((pid) => commandOf(pid) !== '' && isOursOrOrphan(pid)).map(nameOf)),
     zombies: new Set(processes.filter((pid) => stateOf(pid) === 'Z').map(nameOf)),
     mounts: new Set(readFileSync('/proc/mounts', 'utf8').split('\n')),
@@ -179,7 +181,7 @@ function listAll(root: string, triesLeft = 20): Dirent[] {
   }
 }
 
-/** Folders of Cofferdam and of Docker, in every hierarchy. */
+/** The cgroups of Cofferdam and of Docker, in every hierarchy. */
 function cgroupsBelow(root: string): Set<string> {
   const folders = listAll(root)
   const ours = folders.filter(

@@ -38,8 +38,8 @@ export async function measureMachines(context: BenchContext): Promise<Record<str
 type Raw = Awaited<ReturnType<typeof openRawClones>>
 
 /**
- * Waits until a sandbox is destroyed before the next one is timed. If that fails, it is noted and the figures
- * stay.
+ * Variants whose untimed preparation waits until the previous run's sandbox is destroyed. If destroying it
+ * fails, the bench notes the error and keeps the figures.
  */
 function createEnds(context: BenchContext) {
   let gone: Promise<unknown> = Promise.resolve()

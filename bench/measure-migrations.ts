@@ -12,7 +12,7 @@ import { fillTables, insertOne, withClient } from './fill-audit.ts'
 import type { BenchContext, Measured } from './report.ts'
 
 const DEFAULT_ROWS = 30_000
-/** The newest migration of the database that is filled: it has the tables and makes partitions. */
+/** The database is filled at this migration: all filled tables and `ensure_partition` exist then. */
 const FILLED_AT = 5
 /** How long inserts are measured without a migration, for comparison. */
 const QUIET_MS = 3000
@@ -59,7 +59,7 @@ const ms = (value: number): Measured => ({ unit: 'ms', value: Math.round(value *
 interface Waits {
   /** Milliseconds of the longest insert that overlaps the work. */
   insert: number
-  /** The longest that one of them waited for a lock, as the server sees it every few milliseconds. */
+  /** Milliseconds of the longest lock wait of an insert, sampled from the server every few milliseconds. */
   lock: number
 }
 

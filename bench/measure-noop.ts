@@ -29,7 +29,8 @@ export async function measureNoop(context: BenchContext): Promise<Record<string,
   const worker = await context.fleet.startWorker({
     COFFERDAM_BACKENDS: 'fake',
     COFFERDAM_SLOTS: String(CONCURRENCY),
-    // `fake` also counts the memory limit. The default budget would fill only half of the slots.
+    // Executions on `fake` also take their memory limit from the worker's budget. The default budget, half of
+    // the host's memory, may be too small for all slots.
     COFFERDAM_MEMORY_BUDGET_MIB: String(CONCURRENCY * DEFAULT_LIMITS.memory_mib),
   })
   try {

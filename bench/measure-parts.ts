@@ -85,7 +85,8 @@ async function measureKind(
     warm: { pools: { enabled: kind.pools === true } },
     env: {
       COFFERDAM_ADMISSION_REDIS_URL: caps.url,
-      // `fake` also counts the memory limit. The default budget would fill only a part of the slots.
+      // Executions on `fake` also take their memory limit from the worker's budget. The default budget, half
+      // of the host's memory, may be too small for all slots.
       COFFERDAM_MEMORY_BUDGET_MIB: String(2 * kind.inFlight * DEFAULT_LIMITS.memory_mib),
     },
   })

@@ -18,7 +18,7 @@ const MIB = 1_048_576
 export async function measureTenants(context: BenchContext): Promise<Record<string, Measured>> {
   await using queue = openQueue(context.fleet)
   await queue.empty()
-  // No start after a tenant's second one is measured.
+  // Only a tenant's first two starts are measured, so two executions suffice for a quick run.
   const each = context.quick ? 2 : 3
   const all = TENANTS * each
   const weightOf = (n: number): number => 1 + (n % 2)
@@ -35,7 +35,8 @@ export async function measureTenants(context: BenchContext): Promise<Record<stri
     )
   const emptyBytes = await queue.usedMemory()
   const startMicros = await queue.scriptMicros()
-  // All executions of one tenant, then all of the next, so that the order of arrival would be unfair.
+  // Enqueues all executions of one tenant, then all of the next. Serving them in order of arrival would be
+  // unfair.
   await queue.flood(
     Array.from({ length: all }, (_, n) => runOf(name(Math.floor(n / each)), `agent-${n % each}`, 0)),
   )

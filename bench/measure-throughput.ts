@@ -17,7 +17,9 @@ const SOURCE = 'print(1+1)'
 interface Kind {
   name: string
   backend: string
-  /** For session cells: what the executions of one lane request besides their program. */
+  /**
+   * For session cells: further request fields, by the number of the concurrent loop that sends the request.
+   */
   more?: (lane: number) => Partial<ExecutionRequestInput>
 }
 

@@ -21,7 +21,10 @@ const ASLEEP_MS = 800
  * the sandbox.
  */
 const AWAKE_MS = 300
-/** Pause after the new slot is ready, without a request, because that would wake the worker. */
+/**
+ * Pause after the new slot is ready. The bench sends no request meanwhile, because a request would wake the
+ * worker.
+ */
 const SETTLED_MS = { awake: 100, asleep: 400 }
 /** A refill takes 0.15 s on docker and 0.4 s on gVisor. After this time it has failed. */
 const REFILLED_WITHIN_MS = 5000

@@ -8,7 +8,10 @@ export interface Variant {
   run(): Promise<unknown>
   /** Not timed. */
   prepare?(): Promise<unknown>
-  /** True when it has run before, or another variant runs the same: it needs no first run. */
+  /**
+   * True if this variant needs no unmeasured first run, because it or another variant with the same code has
+   * run.
+   */
   isWarm?: boolean
 }
 

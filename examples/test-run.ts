@@ -1,5 +1,6 @@
 /**
- * A test run. The framework is detected from the files in the work directory, and its own report is read.
+ * A test run. Cofferdam detects the framework from the files in the work directory, and reads the framework's
+ * own report.
  *
  * Output:
  *   unittest: 1 of 2 passed, ending error

@@ -11,10 +11,10 @@ import zipfile
 from typing import Any, Iterator, Optional
 
 HERE = pathlib.Path(__file__).parent
-#: Python 3.9 has no parser for TOML. These fields are strings on lines of their own.
+#: Python 3.9 has no TOML parser, so a regular expression reads the fields: one-line strings.
 FIELDS = dict(re.findall(r'^([\w-]+) = "([^"]*)"$', (HERE / "pyproject.toml").read_text(), re.MULTILINE))
 NAME, VERSION = FIELDS["name"], FIELDS["version"]
-#: Wheels of the same sources are the same bytes. ZIP files know no time before 1980.
+#: A fixed time makes wheels of the same sources identical byte for byte. ZIP has no time before 1980.
 STAMP = (1980, 1, 1, 0, 0, 0)
 
 

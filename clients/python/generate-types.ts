@@ -77,7 +77,7 @@ export function pythonTypes(document: { components: { schemas: Record<string, Sc
     if (sometimes.length === 0) add(`class ${name}(TypedDict):`, [...doc, ...always])
     else if (always.length === 0) add(`class ${name}(TypedDict, total=False):`, [...doc, ...sometimes])
     else {
-      // Python 3.9 has no NotRequired.
+      // Python 3.9 has no NotRequired, so a base class has the required fields.
       add(`class _${name}Required(TypedDict):`, always)
       add(`class ${name}(_${name}Required, total=False):`, [...doc, ...sometimes])
     }

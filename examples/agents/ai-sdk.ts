@@ -13,7 +13,7 @@ import { codeTool, QUESTION } from './code-tool.ts'
 import { scriptedModel } from './scripted-model.ts'
 
 const { stream } = streamText({
-  model: scriptedModel(), // for a real model, a name of one, such as 'anthropic/claude-sonnet-4.5'
+  model: scriptedModel(), // for a real model: its name, such as 'anthropic/claude-sonnet-4.5'
   tools: { [codeTool.name]: aiSdkTool(codeTool) },
   prompt: QUESTION,
   stopWhen: isStepCount(10),

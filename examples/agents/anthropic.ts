@@ -11,7 +11,7 @@ import Anthropic from '@anthropic-ai/sdk'
 import { anthropicTool } from '@cofferdam/tools/anthropic'
 import { answerFrom, CALL, codeTool, QUESTION } from './code-tool.ts'
 
-/** Answers in the place of the API: with a call of the tool, then with what the tool said. */
+/** Answers instead of the API: first with a tool call, then with a text that quotes the tool's result. */
 const scripted: typeof fetch = async (_url, options) => {
   const { messages } = JSON.parse(options?.body as string) as {
     messages: { content: string | { type: string; content?: { text: string }[] }[] }[]

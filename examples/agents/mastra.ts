@@ -16,7 +16,7 @@ const agent = new Agent({
   id: 'analyst',
   name: 'analyst',
   instructions: 'Compute with code. Never guess.',
-  model: scriptedModel() as never, // for a real model, a name of one, such as 'anthropic/claude-sonnet-4-5'
+  model: scriptedModel() as never, // for a real model: its name, such as 'anthropic/claude-sonnet-4-5'
   tools: { [codeTool.name]: createTool(mastraTool(codeTool)) },
 })
 const { textStream } = await agent.stream(QUESTION)

@@ -30,7 +30,7 @@ const scripted = new ScriptedModel([
 const agent = new Agent({
   name: 'analyst',
   instructions: 'Compute with code. Never guess.',
-  model: scripted, // for a real model, a name of one, such as 'gpt-5.2'
+  model: scripted, // for a real model: its name, such as 'gpt-5.2'
   tools: [tool(openAiAgentsTool(codeTool))],
 })
 const { finalOutput } = await run(agent, QUESTION)

@@ -78,7 +78,8 @@ export async function downloadPackages(scratch: string, packages: readonly strin
         `Dir::Cache::srcpkgcache=${join(scratch, 'srcpkgcache.bin')}`,
         'Debug::NoLocking=true',
         'APT::Install-Recommends=false',
-        // The sandbox user of apt cannot write into a directory that only the caller can read.
+        // apt downloads as the caller, because its sandbox user cannot write into a directory that only the
+        // caller can read.
         'APT::Sandbox::User=',
         ...where,
       ].flatMap((option) => ['-o', option]),
@@ -130,7 +131,7 @@ async function configure(root: string): Promise<void> {
     await rm(at(path), { force: true })
     await symlink(target, at(path))
   }
-  // numpy's linear algebra: a package script in Debian selects an implementation by links.
+  // Links numpy's linear algebra libraries, as a package script in Debian does.
   for (const name of await readdir(at('usr/lib')))
     if (name.endsWith('-linux-gnu'))
       for (const library of ['blas', 'lapack'])
@@ -156,7 +157,7 @@ export async function makeMountPoints(root: string): Promise<void> {
   await chmod(join(root, 'tmp'), 0o1777)
 }
 
-/** The directory into which Node's own packages install npm, so that `npm root -g` and `npx` agree. */
+/** Puts npm where Node's own packages install it, so that `npm root -g` and `npx` agree. */
 async function placeNpm(root: string, npm: string): Promise<void> {
   await cp(npm, join(root, 'usr/lib/node_modules/npm'), { recursive: true })
   for (const name of ['npm', 'npx'])
@@ -186,11 +187,11 @@ async function removeUseless(root: string, size: ImageSize): Promise<void> {
     'srv',
     'opt',
   ]
-  // Modules for other character sets. libc has UTF-8 built in.
+  // Removes the modules for other character sets. libc has UTF-8 built in.
   for (const name of await readdir(join(root, 'usr/lib')))
     if (name.endsWith('-linux-gnu')) useless.push(`usr/lib/${name}/gconv`)
   useless.push(...(await uselessPython(root)))
-  // Debian's Perl modules, for rare git commands.
+  // Removes Debian's Perl modules, which only rare git commands need.
   if (size === 'slim') useless.push('usr/share/perl5')
   for (const path of useless) await rm(join(root, path), { recursive: true, force: true })
 }

@@ -37,7 +37,10 @@ interface Accepted {
   readOnlyByScope?: boolean
 }
 
-/** Guards every route of `app` before its body is read. Paths below `/tenants/:id` need that tenant's key. */
+/**
+ * Identifies the caller of every route of `app` before its body is read. After that, paths below
+ * `/v1/tenants/:id` accept only admin keys and keys of that tenant.
+ */
 export function authenticate(app: FastifyInstance, accepted: Accepted): void {
   app.addHook('onRequest', async (request, reply) => {
     const { config } = request.routeOptions
@@ -51,7 +54,7 @@ export function authenticate(app: FastifyInstance, accepted: Accepted): void {
     }
   })
   app.addHook('preHandler', async (request) => {
-    // By position, so that a route that names the tenant differently does not escape the check.
+    // Finds the tenant by its position in the path, because routes may give the parameter another name.
     const [, name] = /^\/v1\/tenants\/:(\w+)/.exec(request.routeOptions.url ?? '') ?? []
     if (name !== undefined) requireTenant(request, (request.params as Record<string, string>)[name] ?? '')
   })

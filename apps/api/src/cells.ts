@@ -56,7 +56,7 @@ export const oneCell = (redis: Redis): Cells => ({
   ofId: () => redis,
 })
 
-/** The caps of each tenant in the admission of its cell. */
+/** Sends each call to the admission of the tenant's cell. */
 export function capsByCell(
   admissions: ReadonlyMap<number, Admission>,
   directory: CellDirectory,
@@ -75,7 +75,7 @@ export function capsByCell(
   }
 }
 
-/** The registry of sessions, each tenant's in its cell. */
+/** Looks up sessions in the registry of the tenant's cell. */
 export function sessionsByCell(cells: Cells): Pick<SessionRegistry, 'find' | 'list'> {
   const registries = new Map([...cells.all].map(([cell, redis]) => [cell, createSessionRegistry({ redis })]))
   const of = async <T>(
@@ -92,7 +92,7 @@ export function sessionsByCell(cells: Cells): Pick<SessionRegistry, 'find' | 'li
   }
 }
 
-/** The clock of routines, each tenant's in its cell. */
+/** Applies and removes routines in the schedules of their tenant's cell. */
 export function clockByCell(cells: Cells, onError: (error: unknown) => void): RoutineClock {
   const clocks = new Map([...cells.all.values()].map((redis) => [redis, createSchedules(redis, onError)]))
   const of = async ({ tenant_id }: StoredRoutine): Promise<Schedules | undefined> =>

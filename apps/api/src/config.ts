@@ -1,4 +1,7 @@
-/** The API's configuration. It reads a given environment: tests and `cofferdam up` pass their own. */
+/**
+ * The API's configuration. Callers pass the environment to read, because tests and `cofferdam up` have their
+ * own.
+ */
 import { azureProvisionConfigSchema, type AzureProvisionConfig } from '@cofferdam/backends'
 import {
   COMMON_FIELDS,

@@ -34,7 +34,10 @@ export interface CursorOf {
 export interface Cursors {
   /** The cursor for `position`. Null for null, the end of the list. Throws `store_unavailable`. */
   seal<T extends string | null>(of: CursorOf, position: T): Promise<T>
-  /** The position of `cursor` (undefined: undefined). Throws `invalid_request` for another list or tenant. */
+  /**
+   * The position in `cursor`; undefined without a cursor. Throws `invalid_request` for another list or
+   * tenant.
+   */
   open(of: CursorOf, cursor: string | undefined): Promise<string | undefined>
   /**
    * Reads the page after `cursor`. `read` receives a position and returns the next one in `next_cursor`. Both
@@ -107,8 +110,8 @@ const derived = (key: Uint8Array): Keys => ({
 })
 
 /**
- * Two different owners never give the same bytes: names contain no NUL, and only tenants have the prefix
- * `tenant `.
+ * Two different lists or tenants never get the same bytes: names contain no NUL, and only tenants have the
+ * prefix `tenant `.
  */
 const aboutOf = ({ list, tenantId }: CursorOf): Buffer =>
   Buffer.from(`${list}\0${tenantId === null ? 'everybody' : `tenant ${tenantId}`}\0`)

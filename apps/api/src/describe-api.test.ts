@@ -22,7 +22,7 @@ const resolved = (schema: JsonSchema): JsonSchema =>
 const choices = (schema: JsonSchema): JsonSchema[] =>
   (schema.anyOf ?? schema.oneOf)?.flatMap(choices).filter((one) => one.type !== 'null') ?? [resolved(schema)]
 
-/** Every property below a schema. Components are visited by themselves. */
+/** Every property below a schema. Does not follow references, because components are visited separately. */
 function fieldsBelow(where: string, schema: JsonSchema): Field[] {
   const { properties = {}, required = [], anyOf = [], oneOf = [], items, additionalProperties } = schema
   const inner = typeof additionalProperties === 'object' ? additionalProperties : []

@@ -184,7 +184,7 @@ export function refuseOtherMethods(app: FastifyInstance): { close(): void } {
           url,
           exposeHeadRoute: false,
           schema: { hide: true },
-          // Before the key is checked and the body is read, because neither changes the answer.
+          // Runs before the key is checked and the body is read, because neither changes the answer.
           onRequest: async (_request, reply) => {
             void reply.header('allow', allow)
             throw new CofferdamError('method_not_allowed', `This path accepts ${allow}.`)

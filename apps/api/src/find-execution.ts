@@ -36,7 +36,7 @@ export async function findState(
   try {
     state = await context.producer.get(id)
   } catch (error) {
-    // Its cell does not answer, but the store may have its ending.
+    // The cell of the execution does not answer, but the store may have the result.
     const ended = isCellAway(error) ? await findEnded(context, tenant, id) : null
     if (ended === null) throw error
     return { state: stateOf(ended), live: false }

@@ -28,7 +28,7 @@ export interface Caller {
   scope: ApiKeyScope
   /** Executions that come with the key run under this template. Null: under the one in the request. */
   templateId: string | null
-  /** Whether it may only read. */
+  /** Whether the caller may only read. */
   readOnly: boolean
   /** Set when the request came from the dashboard, with a cookie instead of a key. */
   via?: 'ui'
@@ -73,7 +73,7 @@ export function createKeyCache(deps: {
   const valid = new Map<string, Entry>()
   const refused = new Map<string, Entry>()
   const inFlight = new Map<string, Promise<Caller | null>>()
-  // A lookup that began before a revocation must not be cached after it.
+  // Counts revocations. A lookup that began before a revocation must not be cached after it.
   let generation = 0
 
   async function look(hash: string, ask: () => Promise<VerifiedKey | null>): Promise<Caller | null> {

@@ -1,7 +1,7 @@
 /**
- * Finds where a text stops being JSON (RFC 8259). `JSON.parse` names the position only for some mistakes.
- * The text can be hostile (a million brackets, one endless string), so this is one pass without recursion
- * and without regular expressions, which would backtrack.
+ * Finds where a text stops being JSON (RFC 8259). `JSON.parse` names the position only for some mistakes. The
+ * text can be hostile (a million brackets, one endless string), so this is one pass without recursion. It
+ * runs regular expressions only over short pieces, because they would backtrack.
  *
  * States: `value` (a value is expected), `first` (a value or `]`), `key`/`firstKey` (a string, or `}` when
  * first), `colon`, `after` (a `,` or the closing bracket, or the end of the text at the top level).

@@ -16,7 +16,7 @@ async function serve(config: ReturnType<typeof loadConfig>): Promise<void> {
   const api = await runApi(config)
   console.log(`cofferdam api listens on ${api.url}`)
   const stop = (signal: NodeJS.Signals): void => {
-    // Without our handlers a second signal ends the process at once.
+    // Removes our handlers, so that a second signal ends the process at once.
     for (const name of ['SIGTERM', 'SIGINT'] as const) process.off(name, stop)
     console.log(`${signal}: draining`)
     api.close().catch((error: unknown) => {

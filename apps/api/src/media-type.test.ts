@@ -21,7 +21,7 @@ describe('the media type of a file', () => {
     ['image/webp', 'RIFF\x24\0\0\0WEBPVP8 '],
     ['image/avif', '\0\0\0\x1cftypavif\0\0\0\0'],
     ['application/pdf', '%PDF-1.7\n%\xe2\xe3'],
-    // Only alike.
+    // These only resemble a signature.
     [OTHER, '\x89PNG\n\x1a\n'],
     [OTHER, 'RIFF\x24\0\0\0WAVEfmt '],
     [OTHER, '\0\0\0\x1cftypmp42\0\0\0\0'],

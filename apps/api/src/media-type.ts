@@ -1,10 +1,12 @@
 /**
- * The media type of a file that a program wrote, decided by its first bytes and never by its name. A program
- * chooses both, so a type is only a hint. Every file is sent as a download that browsers do not sniff, and no
- * type here lets a browser run anything: what looks like HTML or SVG is text.
+ * The media type of a file that a program wrote, decided by its first bytes and never by its name. The
+ * program chose these bytes, so the type is only a hint. Every file is sent as a download that browsers do
+ * not sniff, and no type here lets a browser run anything: what looks like HTML or SVG is text.
  */
 
-/** How many bytes decide. An encrypted file is read in chunks of 64 KiB anyway. */
+/**
+ * How many bytes decide. Fewer would save nothing for an encrypted file, which is read in chunks of 64 KiB.
+ */
 export const DECIDING_BYTES = 4096
 
 const TEXT = 'text/plain; charset=utf-8'
@@ -84,7 +86,10 @@ function isStartOfJson(text: string): boolean {
   return true
 }
 
-/** Two complete lines at least, each with the same number of commas outside of quotes, at least one. */
+/**
+ * Whether there are at least two complete lines, all with the same number of commas outside quotes, at least
+ * one.
+ */
 function isCsv(text: string, isWhole: boolean): boolean {
   const unquoted = text.replaceAll(/"(?:[^"]|"")*"/g, '""')
   const lines = unquoted.split(/\r?\n/)

@@ -1,4 +1,7 @@
-/** Opens what the API needs of each cell that it serves: connections, producer, admission and trace shelf. */
+/**
+ * Opens what the API needs of each cell that it serves: connections, producer, admission and storage of
+ * traces.
+ */
 import { createAdmission, type Admission } from '@cofferdam/admission'
 import { cellOfId, type ExecutionId } from '@cofferdam/contract'
 import {
@@ -29,7 +32,9 @@ export interface OpenCells {
   redis: Redis
   producer: Producer
   admission: CapsOfTenants
-  /** The largest number of faults that the last check of the audit tables found. */
+  /**
+   * The number of faults that the last check of the audit tables found. Of several cells, the largest one.
+   */
   auditFaults(): Promise<number | null>
   /** The waiting and running executions of each group of workers, summed over the cells that answer. */
   groupDemand(): Promise<GroupDemand[]>
@@ -37,7 +42,7 @@ export interface OpenCells {
   keepTraces(onError: (error: unknown) => void): { offer(trace: OfferedTrace): void }
 }
 
-/** `owned` closes them. */
+/** The connections are closed with `owned`. */
 export function openCells(
   config: Pick<ApiConfig, 'redisUrl' | 'admissionRedisUrl' | 'cell' | 'cells' | 'placement'>,
   { store, logger }: { store: Store; logger: Logger },

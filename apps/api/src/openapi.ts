@@ -9,8 +9,8 @@ import { finishDocument, type OpenApiDocument } from './openapi-document.ts'
 import { COMPONENTS } from './wire-schemas.ts'
 
 /**
- * For fastify. Swagger UI reads its files when it is registered. On a machine without free CPU that
- * took longer than fastify's default of 10 s, and the API did not start.
+ * How long fastify waits for a plugin. Swagger UI reads its files when it is registered. On a machine without
+ * free CPU that took longer than fastify's default of 10 s, and the API did not start.
  */
 export const PLUGIN_TIMEOUT_MS = 60_000
 
@@ -31,8 +31,8 @@ const TAGS = {
 } as const
 
 /**
- * Call it before routes are added: the document lists the routes that are added later. Returns the document,
- * for when the server is ready.
+ * Call it before routes are added, because the document lists only routes that are added later. Returns a
+ * function that makes the document. Call that one when the server is ready.
  */
 export async function installOpenApi(app: FastifyInstance, version: string): Promise<() => OpenApiDocument> {
   const schemaRegistry = z.registry<{ id: string }>()
@@ -63,7 +63,7 @@ export async function installOpenApi(app: FastifyInstance, version: string): Pro
     },
     transform: (input) => {
       const { route } = input
-      // Some plugins' routes have none, whatever the type says.
+      // Routes of some plugins have no schema, although the type says that every route has one.
       const schema = (input.schema as FastifySchema | undefined) ?? { hide: true }
       const { body, operationId } = schema
       if (operationId !== undefined && body instanceof z.ZodType && body.safeParse(undefined).success)

@@ -50,7 +50,7 @@ const remaining = (use: { used: number; limit: number; reserved?: number }): num
 
 const integer = (value: number): number => Math.min(MOST, Math.max(0, Math.floor(value)))
 
-/** The headers are hints, so a second old is fresh enough. A busy agent then costs one read a second. */
+/** The headers are hints, so a budget may be one second old. A busy agent then costs one read a second. */
 const FRESH_MS = 1000
 /** Cached pairs of tenant and agent: about 2 MB. The oldest is evicted first. */
 const MAX_PAIRS = 10_000

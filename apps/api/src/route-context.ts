@@ -28,7 +28,7 @@ export interface ApiLimits {
   bodyRate: LeastRate
   /** Audit exports at once. Each reads page after page on the 6 connections that all tenants share. */
   exports: number
-  /** Time between comments on a silent event stream: below the 60 s after which proxies commonly cut. */
+  /** Time between comments on a silent event stream. Proxies commonly close one after 60 s of silence. */
   heartbeatMs: number
 }
 

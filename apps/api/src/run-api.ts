@@ -144,7 +144,7 @@ async function listen(api: FastifyInstance, { host, port }: ApiConfig): Promise<
   return `http://${isIPv6(host) ? `[${host}]` : host}:${taken}`
 }
 
-/** Closes the server and cuts the requests that still run after `drainMs`. */
+/** Closes the server. After `drainMs`, closes the connections of requests that still run. */
 async function closeWithin(api: FastifyInstance, drainMs: number): Promise<void> {
   const deadline = setTimeout(() => api.server.closeAllConnections(), drainMs)
   try {

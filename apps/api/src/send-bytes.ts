@@ -72,7 +72,8 @@ export async function sendBytes(
     ...(options.disposition === undefined ? {} : { 'content-disposition': options.disposition }),
   })
   if (request.headers['if-none-match'] === etag) return reply.code(304).send()
-  // The client has a part of something else: send the whole (RFC 9110 §13.1.5).
+  // If-Range with another ETag: the client has a part of another version, so it gets the whole (RFC 9110
+  // §13.1.5).
   const ifRange = request.headers['if-range']
   const header = ifRange === undefined || ifRange === etag ? request.headers.range : undefined
   const selected = selectRange(header, source.total)
@@ -131,8 +132,8 @@ function attachment(path: string): string {
 
 /**
  * Interprets a `Range` header (RFC 9110 §14) over `total` bytes. `part`: one `bytes` range, answered with
- * 206. `outside`: 416. `whole`: no header, another unit, several ranges or bad syntax, which the RFC allows
- * to ignore.
+ * 206. `outside`: 416. `whole`: no header, or another unit, several ranges or bad syntax, which a server may
+ * ignore by the RFC.
  */
 export function selectRange(
   header: string | undefined,

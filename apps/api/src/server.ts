@@ -3,8 +3,8 @@
  *
  *   trace ID, security headers ─► 404, 405 ─► key ─► body ─► JSON ─► zod ─► handler
  *
- * A failure of any step leaves in the error shape of the contract. Everything up to the key is decided before
- * the body is read.
+ * The answer to a failure of any step has the error shape of the contract. Everything up to the key is
+ * decided before the body is read.
  */
 import cookie from '@fastify/cookie'
 import { BOUNDS, CofferdamError, parse, StopReason } from '@cofferdam/contract'
@@ -105,7 +105,7 @@ function buildServer(logger: FastifyBaseLogger | undefined): FastifyInstance {
     return503OnClosing: false,
     forceCloseConnections: 'idle',
     pluginTimeout: PLUGIN_TIMEOUT_MS,
-    // A slow sender occupies a socket.
+    // Limits how long a slow sender can occupy a socket.
     requestTimeout: 120_000,
     // We answer a missing Host header ourselves, in our error shape.
     http: { requireHostHeader: false },

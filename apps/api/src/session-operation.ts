@@ -66,7 +66,7 @@ interface Operation {
   query: z.output<typeof sessionQuery>
   op: FileOperation
   path?: string
-  /** Of a fork. */
+  /** Keys of the new sessions of a fork. */
   keys?: string[]
   files?: ExecutionRequestInput['files']
 }

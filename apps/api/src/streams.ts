@@ -67,7 +67,7 @@ export function openEventStream(
   }: { headers: Record<string, string>; heartbeatMs: number; signal: AbortSignal },
 ): EventStream {
   begin(raw, headers, 'text/event-stream')
-  // Only when the socket has accepted everything, so that no heartbeats queue up for a stalled client.
+  // Writes only when the socket has accepted everything, so that no heartbeats queue up for a stalled client.
   const heartbeat = setInterval(() => {
     if (!raw.writableNeedDrain && !raw.writableEnded) raw.write(': \n\n')
   }, heartbeatMs)

@@ -8,7 +8,7 @@ import {
 import { standings, type TenantFigures, type TenantsSnapshot } from '@cofferdam/queue'
 import type { RouteContext } from './route-context.ts'
 
-/** Over how long the share that a tenant got is measured. */
+/** The period over which the share of a tenant is measured. */
 const SHARE_MS = 60_000
 
 /** A row without the fields that are read only for the rows in the answer. */
@@ -84,7 +84,7 @@ export function sorted(rows: readonly TenantRow[], by: (typeof QUEUE_TENANT_SORT
     share: ({ share_1m: share }: TenantRow) => share ?? 0,
     lag: ({ virtual_lag: lag }: TenantRow) => lag ?? -Infinity,
   }[by]
-  // Infinities are compared first: their difference is no number.
+  // Compares instead of subtracting, because the difference of two infinities is NaN.
   const compare = (a: TenantRow, b: TenantRow): number =>
     most(a) === most(b) ? (a.tenant_id < b.tenant_id ? -1 : 1) : most(b) > most(a) ? 1 : -1
   return rows.toSorted(compare)

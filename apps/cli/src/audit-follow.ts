@@ -23,7 +23,10 @@ export interface FollowOptions {
   parameters: Record<string, string>
   /** The file that stores the cursor. Absent: start now. */
   cursorFile?: string
-  /** Called once the feed is open, so that no row is missed. Returns the rows that it showed. */
+  /**
+   * Called when the feed is open, so that no row is missed, but not if the file has a cursor. Returns the
+   * rows that it showed.
+   */
   begin: () => Promise<readonly AuditRow[]>
   show: (row: AuditRow) => void
   stop: AbortSignal

@@ -32,8 +32,9 @@ const CLAIM_FILES = ['owner.lock', 'owner.lock-journal', 'server.json']
 const SERVER_DIRS = ['redis', 'postgres']
 
 /**
- * Creates the directory if it is absent, closed to other users. Postgres refuses to run as root, so others
- * may enter (not list) root's directory. Every file and folder inside is closed itself.
+ * Creates the directory if it is absent. Other users cannot use it. Only if root creates it, they may enter
+ * it (not list it), because root's Postgres runs as another user. Every file and folder inside keeps others
+ * out by its own mode.
  */
 export function makeDataDir(dataDir: string): void {
   mkdirSync(dataDir, { recursive: true, mode: process.getuid?.() === 0 ? 0o711 : 0o700 })

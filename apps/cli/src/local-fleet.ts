@@ -54,7 +54,10 @@ export async function startLocalFleet(
   }
 }
 
-/** Asks again and again. A fleet of another process may still be starting when ours has given up. */
+/**
+ * Retries `connect`. If our child exits, another process may still be starting its fleet, so retries continue
+ * for OTHERS_MS.
+ */
 async function untilReady(
   connect: () => Promise<void>,
   stop: AbortSignal,

@@ -26,7 +26,7 @@ export interface RelayOptions {
   note: (text: string) => void
 }
 
-/** The longest line, characters: the largest body that the API accepts, as text of ASCII. */
+/** The longest line in characters. It fits the largest body that the API accepts, if the text is ASCII. */
 const LINE_MAX = 28 * 1024 * 1024
 
 /** The prefix of the lines in an event stream that contain a message. */
@@ -64,7 +64,7 @@ export async function relayMessages(options: RelayOptions): Promise<void> {
   }
 }
 
-/** Throws for an endless line. */
+/** Splits the input into lines. Throws for a line longer than LINE_MAX. */
 async function* linesOf(
   input: Iterable<string> | AsyncIterable<Uint8Array | string>,
 ): AsyncGenerator<string> {
@@ -83,7 +83,7 @@ async function* linesOf(
 interface Relay {
   /** Begins to relay one message. */
   take(line: string, stop: AbortSignal): void
-  /** Resolves when nothing is open any more. */
+  /** Resolves when no request is open any more. */
   settled(): Promise<void>
 }
 
@@ -140,7 +140,8 @@ function createRelay({ url, key, write, note }: RelayOptions): Relay {
     if (message === undefined) return false
     if (!isLast && isPassing(message)) throw new Error('the API is not ready')
     if (request.method === 'initialize') known.version = versionOf(message) ?? known.version
-    // An error that was found before the request was read has no ID.
+    // The answer gets the ID of the request, because an error that was found before reading the request has
+    // none.
     const isAnswer = message.method === undefined
     write(JSON.stringify(isAnswer ? { ...message, id: request.id } : message))
     return isAnswer

@@ -67,7 +67,7 @@ async function listedByWalk(folder: string): Promise<string[]> {
       if (entry.isDirectory() && !LEFT_OUT.has(entry.name)) waiting.push(name)
       else if (entry.isFile()) found.push(name)
     }
-    // Enough to know that the folder is too large.
+    // Stops early, because these names are enough to know that the folder is too large.
     if (found.length > 10 * BOUNDS.fileCount) return found
   }
   return found

@@ -93,7 +93,10 @@ export async function runLocally(
   }
 }
 
-/** Blobs of one local run, in memory: at most two outputs and the artifacts, 16 MiB each (BOUNDS). */
+/**
+ * Blobs of one local run, in memory: two outputs of at most 16 MiB each (BOUNDS), and at most 16 MiB of
+ * artifacts.
+ */
 function createMemoryBlobs(): BlobStore {
   const blobs = new Map<string, Buffer>()
   return {

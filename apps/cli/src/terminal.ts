@@ -23,7 +23,9 @@ export interface Terminal {
   value(value: unknown): void
   /** One line on stderr, for humans. */
   note(text: string): void
-  /** The program's output, unchanged. On a terminal without sequences that could control it. */
+  /**
+   * The program's output: unchanged in a pipe, without control sequences on a terminal. Dropped with --json.
+   */
   program(stream: 'stdout' | 'stderr', text: string): void
   /** A status line on stderr that replaces the previous one. Null removes it. Shown only on a terminal. */
   progress(text: string | null): void

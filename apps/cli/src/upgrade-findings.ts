@@ -30,7 +30,7 @@ export interface Finding {
 /** The most names that a sentence lists. */
 const NAMES = 5
 
-/** The findings in the order in which to fix them. Empty when the whole fleet has the build that asks. */
+/** The findings in the order in which to fix them. Empty if nothing is left to do. */
 export function upgradeFindings(state: FleetState): Finding[] {
   return [...unreadable(state), ...pending(state), ...outdatedImages(state), ...otherVersions(state)]
 }

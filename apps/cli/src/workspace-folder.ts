@@ -27,11 +27,11 @@ import { CommandFailure, systemCode } from './command.ts'
 import type { Remote } from './workspace-remote.ts'
 
 const STATE_FILE = '.cofferdam-workspace.json'
-/** The size of 1,000 files with paths of 512 bytes and their metadata. */
+/** The longest record: it names 1,000 files with paths of 512 bytes and their metadata. */
 const STATE_MAX = 1024 * 1024
 /**
- * Every file is copied in both directions, even control files, because the folder's owner decides. Secrets
- * are never copied.
+ * Every file is copied in both directions, even files that control programs outside of a sandbox, because the
+ * folder's owner decides. Secrets are never copied.
  */
 const RULES = compileRules([{ pattern: '**', direction: 'both', control: true }])
 
@@ -169,7 +169,7 @@ export async function pullInto(
     const file = theirs.get(from)
     return file === undefined ? [] : [{ ...file, path: to }]
   })
-  // The next pull sees what the user saves meanwhile.
+  // A file that the user saves meanwhile stays, and `conflict` is thrown. The next pull then merges it.
   await writeDirectory(
     folder,
     { files: written, deleted: diffManifests(host, result.manifest).deleted },

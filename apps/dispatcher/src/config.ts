@@ -168,7 +168,7 @@ export type DispatcherConfig = ConfigOf<typeof DISPATCHER_FIELDS> & {
 /** An environment in the form of `process.env`. */
 export type Variables = Readonly<Record<string, string | undefined>>
 
-/** The variables of ours that a program of `on_work` gets. */
+/** The variables of this process that are passed on to a program of `on_work`. */
 export function programVariables(variables: Variables = process.env): Record<string, string> {
   const { PATH, HOME, LANG } = variables
   return Object.fromEntries(

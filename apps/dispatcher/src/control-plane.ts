@@ -98,7 +98,7 @@ export async function connectControlPlane(
   return {
     client,
     key,
-    // The poll loop has its own pauses.
+    // The SDK must not retry here, because the poll loop pauses between failures itself.
     poll: (signal) =>
       work.poll(environment.id, { block_ms: POLL_BLOCK_MS }, { headers, signal, maxRetries: 0 }),
     async ack({ id }, signal) {

@@ -1,8 +1,8 @@
 /**
  * Claims the work items of one environment and serves each until it ends.
  *
- *   a free place? ─ poll ─ item ─ acknowledge ─ serve, while the loop goes on
- *         └── without one it does not poll: a claimed item cannot be given back
+ *   fewer than max_sessions served? ─ poll ─ item ─ acknowledge ─ serve, while the loop continues
+ *         └── otherwise it does not poll: a claimed item cannot be given back
  */
 import { setTimeout as after } from 'node:timers/promises'
 import { unlessAborted } from '@cofferdam/contract'
@@ -57,7 +57,7 @@ async function poll(deps: PollDeps, serving: Set<Serving>, state: { failure: str
       else await claim(item, { ...deps, plane }, serving)
     } catch (error) {
       if (signal.aborted) return
-      // The key may have been replaced: it is read again.
+      // Reads the key again at the next poll, because it may have been replaced.
       plane = null
       state.failure = error instanceof Error ? error.message : String(error)
       logger.warn({ err: error, environment_id: environment.id, pause_ms: pauseMs }, 'polling failed')

@@ -3,7 +3,7 @@ import { lstat, readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { BOUNDS, pathSchema, type FileIn } from '@cofferdam/contract'
 
-/** What is left of what one request may carry. */
+/** How many files and bytes a request can still carry. */
 export interface Room {
   files: number
   bytes: number

@@ -161,7 +161,10 @@ async function drain(serving: readonly Serving[], ms: number): Promise<boolean> 
 const pause = (signal: AbortSignal): Promise<false> =>
   after(IDLE_LOOK_MS, false as const, { signal }).catch(() => false as const)
 
-/** No tenant is known here: every tenant's own rules apply to what executions return. */
+/**
+ * Only the rules for secrets of known forms, because no tenant is known here. Each tenant's own rules are
+ * applied to the results of its executions.
+ */
 const rules = compileRules([], {})
 const redactKnownSecrets = (text: string): string => redactText(rules, text).text
 

@@ -1,4 +1,4 @@
-/** Runs an execution once, however often and by whomever it is asked for. */
+/** Runs an execution only once, even if it is requested several times or by several dispatchers. */
 import { setTimeout as after } from 'node:timers/promises'
 import type { Client } from '@cofferdam/client'
 import {
@@ -15,8 +15,9 @@ const REDIS_PAUSE_MS = 500
 const WAIT_MS = 300_000
 
 /**
- * Accepts the request, or finds the execution that was accepted for its `idempotency_key`, even if the request
- * was another one then: a dispatcher that was configured anew must not run a tool call again.
+ * Accepts the request, or finds the execution that was accepted earlier for its `idempotency_key`. That
+ * request may differ if the dispatcher's configuration has changed since. A tool call must not run again even
+ * then.
  */
 export async function acceptOnce(
   client: Client,

@@ -104,8 +104,8 @@ async function serve(
     hold,
   })
   calls.sandbox = sandbox
-  // The stream does not show that the session ended before it began, and the SDK does not check. So this
-  // does.
+  // Neither the event stream nor the SDK shows that the session ended before the stream began. So the
+  // dispatcher checks it here.
   const endIfOver = async () => {
     if (await plane.ofItem(item).isSessionOver()) stopping.abort(new Error('the session has ended'))
   }

@@ -1,8 +1,8 @@
 /**
  * Which work item serves a session now. The control plane offers an item again when its lease lapses, and may
- * make two items for one session. Of those that have a lease, the one that got it last holds the session. An
- * earlier one finds that out before it answers a tool call, and does not answer. When the last one ends, the
- * session falls back to the one before it, and never to all that are left.
+ * make two items for one session. Of the items that have a lease, the one that got it last holds the session.
+ * An earlier item notices this before it answers a tool call, and does not answer. When the holder ends, only
+ * the item that held the session before it becomes the holder again.
  */
 import { randomUUID } from 'node:crypto'
 import { cellOf } from '@cofferdam/queue'

@@ -60,8 +60,8 @@ export function sessionRequests(environment: EnvironmentConfig, sessionId: strin
       program: { type: 'command', shell: PREPARING },
       ...(files.length === 0 ? {} : { files: [...files] }),
       limits: { ...limits, ...PREPARE },
-      // A retry is safe, because the call that waits for this has not begun. Otherwise its answer would be
-      // that the machine stopped.
+      // A retry is safe, because the call that waits for the sandbox has not begun. Without a retry, the
+      // agent would read that the machine stopped.
       retry: { max_attempts: 3, on: ['worker_lost', 'sandbox_lost'] },
     }),
     call: (key, toolUseId, agentId, plan) => ({

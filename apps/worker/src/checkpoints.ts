@@ -1,7 +1,7 @@
 /**
  * Keeps the files that an attempt leaves to the next one: one blob per execution, and in Redis the ref of the
- * newest. Only the execution's owner replaces that ref, so a worker that lost it cannot delete the blob of the
- * next owner. A blob without such a ref is deleted with the blobs of its day.
+ * newest. Only the execution's owner replaces that ref, so a worker that lost the execution cannot delete the
+ * blob of the next owner. A blob without such a ref is deleted with the blobs of its day.
  */
 import {
   BOUNDS,

@@ -19,7 +19,9 @@ export interface HeldLease extends AsyncDisposable {
   settle(charge: Settlement | null, isStored: boolean): void
 }
 
-/** Creates the keeper. `onLost` gets leases that expired unrenewed because the worker stood still. */
+/**
+ * Creates the keeper. `onLost` gets leases that expired because the worker stalled and did not renew them.
+ */
 export function createLeaseKeeper(deps: {
   admission: Admission
   leaseMs: number

@@ -24,5 +24,6 @@ const stop = () => {
 }
 process.on('SIGTERM', stop)
 process.on('SIGINT', stop)
-// Tells a parent that forked this process (tests, benches) that it claims executions now.
+// Tells a parent that forked this process (tests, benches) that it has started. It claims executions once
+// Postgres answers.
 process.send?.('ready')

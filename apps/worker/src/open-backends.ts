@@ -119,7 +119,7 @@ export async function openBackends(
   return { backends, executor, starts, headroom, sessions, switches: mounted.switches }
 }
 
-/** A managed identity needs both settings. */
+/** Only a complete pair of endpoint and header gives access to a managed identity. */
 function identityOf({
   identityEndpoint: endpoint,
   identityHeader: header,

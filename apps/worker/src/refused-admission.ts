@@ -8,7 +8,10 @@ import type { WorkerDeps } from './worker-deps.ts'
 
 /** Longest wait for a free lease. Usually a lease is released earlier. */
 const CONCURRENCY_RETRY_MS = 1000
-/** Running attempts return their reservation when they end. Short enough for programs of 100 ms. */
+/**
+ * Running attempts return their reservation when they end. The wait is short, so that it suits programs of
+ * 100 ms.
+ */
 const RESERVED_RETRY_MS = 100
 /**
  * When a cap is raised, its tenant is unparked, but executions that wait alone are not found. So they ask

@@ -62,7 +62,7 @@ export function createCheckGrace(redis: Redis): MayRetryCheck {
   }
 }
 
-/** A full backend has capacity again when a program ends. */
+/** The first execution returns soon, because a full backend has capacity again when a program ends. */
 const FIRST_RETURN_MS = 1000
 /** Claiming and requeueing one execution costs some milliseconds of Redis and of this worker. */
 const RETURN_GAP_MS = 50

@@ -51,7 +51,7 @@ export interface WorkerOptions {
   around?: (handle: typeof handleExecution) => typeof handleExecution
 }
 
-/** Starts a worker. Rejects when Redis does not answer. It claims nothing before Postgres answers. */
+/** Starts a worker. Waits until Redis answers, and claims nothing before Postgres answers. */
 export async function runWorker(config: WorkerConfig, options: WorkerOptions = {}): Promise<RunningWorker> {
   await using owned = new AsyncDisposableStack()
   const logger = createLogger({

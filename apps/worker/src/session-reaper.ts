@@ -17,7 +17,10 @@ import {
   type WorkerId,
 } from '@cofferdam/contract'
 
-/** Overdue sessions per round. With eight at once that take a second each, a round fits into a tick. */
+/**
+ * Overdue sessions per round. With eight at once that take a second each, a round takes 13 s. Ticks during it
+ * are skipped.
+ */
 const ROUND = 100
 const AT_ONCE = 8
 /** A vendor that takes longer is asked again. */

@@ -1,4 +1,5 @@
-"""The same client for asyncio. Each call runs in a thread, and ends with the task that awaits it."""
+"""The client for asyncio. Each call runs in a thread, and is aborted if the task that awaits it is cancelled.
+"""
 from __future__ import annotations
 
 import asyncio

@@ -26,9 +26,10 @@ from .types import (
 )
 
 DEFAULT_URL = "http://127.0.0.1:7070"
-#: How long the server may wait with an answer. Load balancers commonly close idle connections after 60 s.
+#: Seconds that the server may hold a request until the execution ends. Load balancers commonly close idle
+# connections after 60 s.
 SERVER_WAIT = 30.0
-#: The answer to such a wait may come this much later.
+#: The client waits this many seconds longer than the server for the answer.
 SLACK = 15.0
 #: Polling period in seconds. It grows to the last value, so a long wait costs one request per second.
 FIRST_POLL, LAST_POLL = 0.05, 1.0
@@ -166,14 +167,15 @@ class Client:
         group_by: Optional[Literal["ending", "backend", "tenant"]] = None,
         tenant_id: Optional[str] = None,
     ) -> Stats:
-        """Attempts that ended, by minute or ``step``. ``since`` and ``until`` are ISO 8601 times."""
+        """Counts of ended attempts, per minute or per ``step``. ``since`` and ``until`` are ISO 8601 times.
+        """
         query = {"from": since, "to": until, "step": step, "group_by": group_by, "tenant_id": tenant_id}
         return cast(Stats, self._transport.ask("GET", "/stats", query=query).json())
 
     def queue_tenants(
         self, sort: Literal["next", "waiting", "share", "lag"] = "next", limit: int = 100
     ) -> QueueTenants:
-        """For each tenant: what waits and runs, how much it gets, and how much it is due. Needs an admin key.
+        """For each tenant: waiting and running executions, its actual and its fair share. Needs an admin key.
         """
         query = {"sort": sort, "limit": str(limit)}
         return cast(QueueTenants, self._transport.ask("GET", "/queue/tenants", query=query).json())
@@ -214,12 +216,12 @@ class Client:
         return self._transport.ask("GET", f"{_path(execution_id)}/output/{stream}").content
 
     def artifacts(self, execution_id: str) -> list[Artifact]:
-        """The files that an execution left."""
+        """Lists the artifacts of an execution."""
         answer = self._transport.ask("GET", f"{_path(execution_id)}/artifacts").json()
         return cast("list[Artifact]", answer["artifacts"])
 
     def artifact(self, execution_id: str, path: str) -> bytes:
-        """The content of one of these files."""
+        """The content of one artifact."""
         return self._transport.ask("GET", f"{_path(execution_id)}/artifacts/{quote(path)}").content
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ from .types import ExecutionEvent
 
 #: Pause before a reconnect. It doubles from the first to the last value while nothing arrives.
 FIRST_PAUSE, LAST_PAUSE = 0.1, 2.0
-#: Consecutive failures after which the API counts as down. With the pauses above, about 20 s.
+#: Consecutive failures after which the API counts as down. With the pauses above, about 15 s.
 MAX_FAILURES = 12
 #: The API sends a comment every 15 s, so a longer silence means a dead connection.
 SILENCE = 45.0
@@ -27,7 +27,7 @@ class StoredEvent(NamedTuple):
 
 
 def follow(transport: Transport, execution_id: str, after: Optional[str]) -> Iterator[StoredEvent]:
-    """Yields events until the execution has ended, or the API has nothing more."""
+    """Yields events until the execution has ended, or the API answers that there are no more."""
     last = after
     failures = 0
     while True:
@@ -47,7 +47,8 @@ def follow(transport: Transport, execution_id: str, after: Optional[str]) -> Ite
 
 
 def _connect(transport: Transport, execution_id: str, last: Optional[str]) -> Iterator[StoredEvent]:
-    """One connection. Ends when the API has nothing more. Raises when the connection broke."""
+    """The events of one connection. Returns if the API answers that there are no more (204). Raises if the
+    connection breaks or the stream ends early."""
     headers = {"accept": "text/event-stream"}
     if last is not None:
         headers["last-event-id"] = last

@@ -1,4 +1,4 @@
-"""Routines: requests that run on a schedule, or when they are told to."""
+"""Routines: requests that run on a schedule or on demand."""
 from __future__ import annotations
 
 import uuid

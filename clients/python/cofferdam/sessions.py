@@ -19,7 +19,8 @@ class SessionFork(TypedDict):
 
 
 class Session:
-    """One session, named by its backend and key. Each call waits its turn, behind what runs in it now."""
+    """One session, named by its backend and key. Each call except ``info`` waits until the executions before
+    it have ended."""
 
     def __init__(
         self, transport: Transport, wait: Callable[..., Any], backend: str, key: str, tenant_id: Optional[str]
@@ -93,7 +94,8 @@ class Session:
             answer = self._transport.ask(method, self._path + path, query=given, content=content)
             if answer.status != 202:
                 return answer
-            # The call still waits for its turn. After that, a GET is sent again to get what it reads.
+            # 202 means that the call still waits for its turn. Once it has ended, a GET is sent again,
+            # because only then does the answer have the content.
             self._ended(answer.json()["execution_id"])
             if method != "GET":
                 return answer
@@ -107,7 +109,7 @@ class Sessions:
         self._wait = wait
 
     def __call__(self, backend: str, key: str, *, tenant_id: Optional[str] = None) -> Session:
-        """A session by name. It begins with the first execution that names it."""
+        """The session with this key at this backend. It begins with the first execution that names it."""
         return Session(self._transport, self._wait, backend, key, tenant_id)
 
     def list(self, *, tenant_id: Optional[str] = None) -> Iterator[dict[str, Any]]:
@@ -119,7 +121,7 @@ class Sessions:
         return self._pages(f"/sessions/{quote(run_id, safe='')}/outputs", "outputs", {"tenant_id": tenant_id})
 
     def output(self, run_id: str, path: str, *, tenant_id: Optional[str] = None) -> bytes:
-        """The content of one of these files."""
+        """The content of one of the files that ``outputs`` lists."""
         route = f"/sessions/{quote(run_id, safe='')}/outputs/{quote(path)}"
         return self._transport.ask("GET", route, query={"tenant_id": tenant_id}).content
 

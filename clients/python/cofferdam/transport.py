@@ -1,4 +1,4 @@
-"""HTTP calls of the API over kept connections, repeated where that is safe."""
+"""HTTP calls of the API over keep-alive connections. Calls that are safe to repeat are retried."""
 from __future__ import annotations
 
 import http.client
@@ -15,9 +15,9 @@ from .errors import CofferdamError, error_of
 #: Tries of a repeatable call. Pauses double from 0.1 s, which bridges a restart of the API (about 1 s).
 TRIES = 5
 FIRST_PAUSE = 0.1
-#: Connections that wait for the next call.
+#: Idle connections that are kept for later calls, at most.
 IDLE_CONNECTIONS = 8
-#: The longest answer that is read into memory: an artifact has at most 32 MiB, and JSON is below that.
+#: The longest answer that is read into memory. An artifact has at most 64 MiB.
 ANSWER_BYTES = 256 * 1024 * 1024
 
 
@@ -130,7 +130,7 @@ class Transport:
         elif body is not None:
             headers["content-type"] = "application/json"
             content = json.dumps(body).encode()
-        # The API may have closed an idle connection at this moment. Only repeatable calls take the risk.
+        # The API may just have closed an idle connection, so only repeatable calls use one.
         connection = self._take() if repeatable else None
         if connection is None:
             connection = self._connect(timeout)

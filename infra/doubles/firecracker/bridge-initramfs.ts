@@ -1,6 +1,7 @@
 /**
  * Extends the image’s initramfs for a machine without a vsock device. A second archive follows the image’s,
- * and the kernel unpacks both. It has the bridge, and a script that runs before the image’s own.
+ * and the kernel unpacks both. The second one has the bridge, which stands in for the device, and a script
+ * that runs before the image’s own `/init`.
  */
 import { readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
@@ -9,11 +10,14 @@ import { cpio } from '../../images/microvm/initramfs.ts'
 
 const BRIDGE = fileURLToPath(new URL('guest/serial_bridge.py', import.meta.url))
 
-/** For the kernel’s command line. */
+/**
+ * Argument of the kernel’s command line. It makes the kernel run the script below before the image’s `/init`.
+ */
 export const BRIDGE_ARGUMENT = 'rdinit=/bridge'
 
 /**
- * Loads the modules in the order of their dependencies. The image’s script then finds the first two loaded.
+ * Loads the modules in the order of their dependencies. The image’s script then fails to load the first two
+ * again, which changes nothing.
  */
 const SCRIPT = `#!/bin/busybox sh
 b=/bin/busybox
@@ -23,7 +27,7 @@ $b mv /both.py /vm_init.py
 exec /init
 `
 
-/** `initramfs`: path of the image’s file. Returns it with the second archive. */
+/** Returns the image’s initramfs, read from the path `initramfs`, followed by the second archive. */
 export async function withBridge(initramfs: string): Promise<Buffer> {
   const more = cpio([
     { path: 'bridge', mode: 0o100755, bytes: Buffer.from(SCRIPT) },

@@ -1,8 +1,11 @@
-/** Failures that a test asks for, in the file beside the binaries of the double. */
+/** The file double.json beside the double's binaries: its settings, and the failures that a test asks for. */
 import { readFileSync } from 'node:fs'
 import { z } from 'zod'
 
-/** What becomes of one call of the API: `die` and `hang` before an answer, `close` in the middle of one. */
+/**
+ * How one call of the API fails. `400` and `500` are answered with that status. `die` and `hang` come before
+ * an answer, `close` in the middle of one. `junk` is not HTTP.
+ */
 const apiFault = z.enum(['400', '500', 'die', 'hang', 'close', 'junk'])
 export type ApiFault = z.infer<typeof apiFault>
 
@@ -22,13 +25,13 @@ const doubleSchema = z.strictObject({
    * have the controller in cgroup v1.
    */
   needsControllers: z.boolean(),
-  /** Whether the VMM becomes the machine’s user, which must be able to read these sources. */
+  /** Whether the VMM runs as the machine’s user. That user must be able to read these sources. */
   dropsUser: z.boolean(),
   node: z.string(),
   main: z.string(),
   agent: z.array(z.string()).min(1),
   bootMs: z.int().min(0),
-  /** Real machines of QEMU in the place of a process. The initramfs has the bridge. */
+  /** If set, guests are real machines of QEMU instead of processes. The initramfs has the bridge. */
   machines: z.strictObject({ kernel: z.string(), initramfs: z.string(), root: z.string() }).nullable(),
   faults: z.strictObject({
     /** By call, as in `PUT /snapshot/load`. */

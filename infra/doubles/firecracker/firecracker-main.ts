@@ -1,7 +1,7 @@
 /**
  * Stands in for the binary `firecracker`: `node firecracker-main.ts CONFIG --id ID --api-sock PATH …`. The
- * jailer’s double starts it with `--double-root ROOT`, since nothing of Node.js is in a jail: paths of the
- * API are resolved below that root, as they would be there.
+ * jailer’s double does not chroot, because a jail has no Node.js. Instead it passes `--double-root ROOT`, and
+ * this program resolves the API’s paths below ROOT.
  */
 import { appendFileSync, constants, createWriteStream, openSync, type WriteStream } from 'node:fs'
 import { open, readFile, stat, writeFile } from 'node:fs/promises'
@@ -41,8 +41,8 @@ const MAGIC = 'cofferdam-double-snapshot'
 const OWN_STATE = '/double-state'
 const MiB = 1_048_576
 /**
- * Emulated everywhere, since the double isolates nothing. QEMU opens the memory of a template for writing,
- * which only root may.
+ * Always emulates (tcg), because the double isolates nothing and emulation works on every host. QEMU opens
+ * the memory of a template for writing, which only root may.
  */
 const QEMU = { binary: 'qemu-system-x86_64', accelerator: 'tcg', uid: 0 } as const
 
@@ -88,7 +88,7 @@ const underneath: Underneath = {
   boots: (machine) => tried(() => guest.boot(machine)),
   pauses: async () => guest.pause(),
   resumes: async () => guest.resume(),
-  // One line about the machine, then the guest's own state.
+  // The state file has one line about the machine, then the guest's own state.
   saves: (state, memory, machine) =>
     tried(async () => {
       await guest.save(inJail(OWN_STATE), inJail(memory), machine)

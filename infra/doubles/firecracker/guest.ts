@@ -16,7 +16,10 @@ export interface Guest {
   resume(): void
   /** A stream to a port, or null if nobody listens there. */
   connect(port: number): Promise<GuestStream | null>
-  /** Writes both files while it is paused. The memory has the size of the machine. */
+  /**
+   * Writes the state and the memory while the guest is paused. The memory file is as large as the machine's
+   * memory.
+   */
   save(state: string, memory: string, size: MachineSize): Promise<void>
   /** Starts from both files. A process is then paused until `resume`; a machine of QEMU runs at once. */
   load(state: string, memory: string, size: MachineSize): Promise<void>

@@ -1,7 +1,8 @@
 /**
- * A guest that is a virtual machine of QEMU. The engine of libs/backends/microvm does what the API of the
- * double is told. Its `createTemplate` boots and saves in one call, so it waits in between until the API says
- * to save. QEMU has no vsock here, so a bridge in the machine stands in for the device (serial-vsock.ts).
+ * A guest that is a virtual machine of QEMU. The QEMU engine of libs/backends/microvm carries out the API's
+ * calls. Its `createTemplate` boots and saves in one call, so this guest holds it after the boot until the
+ * API says to save. QEMU has no vsock here, so a bridge in the machine stands in for the device
+ * (serial-vsock.ts).
  */
 import { mkdtemp, rename } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -42,7 +43,7 @@ export function createMachineGuest(
     ...files,
     memoryMib,
     vcpus,
-    // Of the boot arguments, only ours: the others are about the hardware of Firecracker.
+    // Passes on only our own boot arguments. The others are about the hardware of Firecracker.
     kernelArguments: [BRIDGE_ARGUMENT, ...bootArgs.split(' ').filter(isOurs)].join(' '),
   })
 

@@ -1,7 +1,8 @@
 /**
- * `node infra/doubles/firecracker/main.ts --dir FOLDER` puts the two programs into a folder and prints one
- * line of JSON. The programs need no server: this process only waits until it is stopped, and then removes
- * what it made. With `--machines` each machine is one of QEMU, and the folder also gets the image.
+ * `node infra/doubles/firecracker/main.ts --dir FOLDER` puts the doubles of `firecracker` and `jailer` into a
+ * folder and prints one line of JSON. They need no server: this process only waits until it is stopped, and
+ * then removes what it made. With `--machines` each machine is one of QEMU, and the folder also gets the
+ * image.
  */
 import { mkdirSync, rmSync } from 'node:fs'
 import { copyFile, link, mkdir, writeFile } from 'node:fs/promises'
@@ -39,9 +40,9 @@ function refuse(error: unknown): never {
 }
 
 interface InstalledImage {
-  /** What a worker has as `image_dir`. */
+  /** Value of `image_dir` in the worker's configuration. */
   imageDir: string
-  /** And as `chroot_base`. */
+  /** Value of `chroot_base` in the worker's configuration. */
   chrootBase: string
   machines: NonNullable<DoubleConfig['machines']>
 }
@@ -60,7 +61,7 @@ async function installImage(folder: string): Promise<InstalledImage> {
   await mkdir(into, { recursive: true })
   for (const name of [...Object.values(IMAGE_FILES), 'manifest.json']) {
     const from = join(image.folder, name)
-    // A link takes no space. Another file system cannot have one, so it gets a copy.
+    // A hard link takes no space. It cannot cross file systems, so a folder on another one gets a copy.
     await link(from, join(into, name)).catch(() => copyFile(from, join(into, name)))
   }
   const initramfs = join(folder, 'bridge.cpio')

@@ -9,15 +9,15 @@ import { release } from 'node:os'
 import { PassThrough, Writable } from 'node:stream'
 import type { Guest, GuestStream } from './guest.ts'
 
-/** As libs/backends/microvm/src/engine.ts has them. */
+/** The same ports as in libs/backends/microvm/src/engine.ts. */
 const CONTROL_PORT = 5004
 const AGENT_PORT = 5005
 const MiB = 1_048_576
 
 export interface ProcessGuestOptions {
-  /** Command of the agent, before the options that the thaw gives. */
+  /** Command of the agent, without the options that the host sends over the control port. */
   agent: readonly string[]
-  /** How long it boots. */
+  /** Milliseconds until the guest listens. */
   bootMs: number
 }
 
@@ -28,7 +28,7 @@ export function createProcessGuest({ agent, bootMs }: ProcessGuestOptions): Gues
   let options: string[] = []
   const children = new Set<ChildProcess>()
 
-  /** One line of JSON each way, as vm_init.py has it. */
+  /** The control port: one line of JSON in each direction, as in vm_init.py. */
   function control(): GuestStream {
     let line = ''
     const readable = new PassThrough()

@@ -1,8 +1,9 @@
 /**
- * The bodies that Firecracker takes, and its refusals, from its published description and source (commit
- * 81b38b9, 1.17.0-dev): src/firecracker/swagger/firecracker.yaml for fields and bounds; `deny_unknown_fields`
- * in src/vmm/src/vmm_config/*.rs for unknown ones; src/vmm/src/rpc_interface.rs for the order of calls.
- * Fields that 1.16.1 does not know are not here, so they are refused as an older binary would.
+ * The request bodies that Firecracker accepts, and its refusals. They are from its published description and
+ * source (commit 81b38b9, 1.17.0-dev): src/firecracker/swagger/firecracker.yaml for fields and bounds;
+ * `deny_unknown_fields` in src/vmm/src/vmm_config/*.rs for unknown ones; src/vmm/src/rpc_interface.rs for the
+ * order of calls. Fields that 1.16.1 does not know are left out, so the double refuses them as that binary
+ * does.
  */
 import { z } from 'zod'
 
@@ -126,7 +127,7 @@ export const RULES: Record<string, Rule> = {
     method: 'PUT',
     path: /^\/actions$/,
     schema: z.strictObject({ action_type: z.enum(['FlushMetrics', 'InstanceStart', 'SendCtrlAltDel']) }),
-    // By its type: InstanceStart before boot, the others after.
+    // vmm.ts checks the phase by the type: InstanceStart is for before boot, the others for after.
     phase: 'always',
   },
   /** definitions.Vm */
@@ -149,8 +150,8 @@ export const RULES: Record<string, Rule> = {
   },
   /**
    * definitions.SnapshotLoadParams, without `huge_pages`, which came after 1.16. Exactly one of the two
-   * `mem_*` fields (src/firecracker/src/api_server/request/snapshot.rs). The overrides alone take unknown
-   * fields (src/vmm/src/vmm_config/snapshot.rs).
+   * `mem_*` fields must be set (src/firecracker/src/api_server/request/snapshot.rs). Only the overrides
+   * accept unknown fields (src/vmm/src/vmm_config/snapshot.rs).
    */
   load: {
     method: 'PUT',

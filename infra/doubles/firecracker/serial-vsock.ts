@@ -1,6 +1,6 @@
 /**
- * The host’s side of guest/serial_bridge.py, which has the frames: connections to one port of the guest’s
- * vsock, one at a time, over a virtio-serial port that stays open.
+ * The host’s side of guest/serial_bridge.py, which documents the frames. It carries connections to one port
+ * of the guest’s vsock, one at a time, over a virtio-serial port that stays open.
  *
  *   booting ─ R → idle ─ O → opening ─ A → open ─ C → closing ─ C → idle
  *                               └─ N → idle
@@ -17,7 +17,7 @@ export interface SerialVsock {
    * open or opening.
    */
   connect(): Promise<GuestStream | null>
-  /** Closes what is open. A machine must be saved without a connection. */
+  /** Closes the open connection, because a machine must be saved without one. */
   settle(): Promise<void>
 }
 

@@ -1,6 +1,6 @@
 /**
- * Each rule of the double, with calls in any order: which are accepted, and how the others are refused as
- * documented.
+ * Tests each rule of the double with calls in any order: which calls are accepted, and that the others get
+ * the documented refusal.
  */
 import { expect, test } from 'vitest'
 import { FAULTS, PAYLOAD_BYTES } from './rules.ts'

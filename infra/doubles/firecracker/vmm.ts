@@ -5,7 +5,7 @@
  */
 import { FAULTS, PAYLOAD_BYTES, RULES, type Rule } from './rules.ts'
 
-/** Of the results, null means success, and a string says why it failed, as Firecracker does. */
+/** A result of null means success. A string is the reason of the failure, in Firecracker's words. */
 export interface Underneath {
   opensForReading(path: string): Promise<string | null>
   opensLog(path: string): Promise<string | null>
@@ -110,7 +110,8 @@ export function createVmm(options: { id: string; version: string }, underneath: 
       return done
     },
     async vsock(given: { uds_path: string }) {
-      // Bound in this call: src/vmm/src/vmm_config/vsock.rs, create_unixsock_vsock
+      // Firecracker binds the socket in this call, not at boot: src/vmm/src/vmm_config/vsock.rs,
+      // create_unixsock_vsock
       const problem = await underneath.bindsVsock(given.uds_path)
       if (problem !== null)
         return fault(
@@ -203,7 +204,7 @@ export function createVmm(options: { id: string; version: string }, underneath: 
       const isStarted = state !== 'Not started'
       if (rule.phase === 'before boot' && isStarted) return fault(FAULTS.afterBoot)
       if (rule.phase === 'after boot' && !isStarted) return fault(FAULTS.beforeBoot)
-      // Also when the call itself fails: rpc_interface.rs sets boot_path first.
+      // This counts even if the call itself fails, because rpc_interface.rs sets boot_path first.
       if (rule.bootSpecific === true) isBootPath = true
       return (await calls[name]?.(given.body as never, path)) ?? fault('the double lacks this call')
     },

@@ -1,7 +1,7 @@
 /**
- * The host’s side of Firecracker’s vsock (docs/vsock.md; src/vmm/src/devices/virtio/vsock/unix/muxer.rs). A
- * connection’s first bytes are read once, as the VMM does: a line that is not there as a whole is an error,
- * and the connection is closed without a word. So is one to a port where nobody listens.
+ * The host’s side of Firecracker’s vsock (docs/vsock.md; src/vmm/src/devices/virtio/vsock/unix/muxer.rs).
+ * Like the VMM, it reads a connection’s first bytes once. If they are not a whole line, or if nobody listens
+ * on the wanted port, it closes the connection without an answer.
  */
 import { createServer, type Server, type Socket } from 'node:net'
 import type { Guest } from './guest.ts'

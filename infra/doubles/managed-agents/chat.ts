@@ -1,4 +1,6 @@
-/** The chat of a terminal: each line becomes a message of one session, and what comes back is printed. */
+/**
+ * A chat in a terminal: each line becomes a message to one session, and the session's answers are printed.
+ */
 import { createInterface } from 'node:readline'
 import type { Readable } from 'node:stream'
 import { parseLine } from './chat-commands.ts'
@@ -44,7 +46,10 @@ export async function chat(
   }
 }
 
-/** The texts of an event that a person wants to see: results, and what the agent says besides. */
+/**
+ * The texts of an event that a person wants to see: tool results, and the agent's messages except the one
+ * that only says that the tool has answered.
+ */
 function shown(event: SessionEvent): string[] {
   if (event.type === 'user.tool_result' || event.type === 'agent.tool_result') {
     const text = textsOf(event.content ?? [])

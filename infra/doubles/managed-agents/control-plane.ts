@@ -43,7 +43,7 @@ export interface SessionOptions {
   queued?: boolean
 }
 
-/** One request, in the order of arrival. */
+/** Record of one request that the double received. */
 export interface RequestRecord {
   /** Such as `work.poll`. Null if there is no such route. */
   route: string | null

@@ -76,7 +76,7 @@ export function authorize(credential: Credential, takes: readonly CredentialKind
   for (const bound of BOUND)
     if (credential[bound] !== undefined && target[bound] !== undefined && credential[bound] !== target[bound])
       throw forbidden(`${NAMES[credential.kind]} does not belong to this ${WORDS[bound]}`)
-  // The token of a healthcheck has no session at all.
+  // The token of a healthcheck is bound to no session, so it reaches none.
   if (
     credential.kind === 'item_secret' &&
     credential.sessionId === undefined &&

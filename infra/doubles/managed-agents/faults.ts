@@ -42,7 +42,9 @@ export const faultSchema = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('cut'), after_events: z.number().int().min(0).max(100_000), ...WHEN }),
   /** Begins an event stream with the whole history, and sends each event twice. */
   z.strictObject({ kind: z.literal('replay'), ...WHEN }),
-  /** Sends the events of one step in reverse order: the idle before its tool uses, running before the result. */
+  /**
+   * Sends the events of one step in reverse order. For example, the idle event comes before its tool uses.
+   */
   z.strictObject({ kind: z.literal('reorder'), ...WHEN }),
 ])
 export type Fault = z.output<typeof faultSchema>
@@ -99,7 +101,7 @@ export class Faults {
   }
 }
 
-/** Waits as long as the delays say. Rejects when the client goes, which `signal` tells. */
+/** Waits for the delays among the faults. Rejects when `signal` aborts because the client has gone. */
 export async function delayBy(
   faults: readonly DueFault[],
   when: 'before' | 'after',

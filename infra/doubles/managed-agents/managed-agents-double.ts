@@ -1,4 +1,4 @@
-/** Starts the double, and is its interface for tests in the same process. */
+/** Starts the double, and defines its interface for tests in the same process. */
 import { listen } from '@cofferdam/backend-remote/double'
 import { HELP, parseLine } from './chat-commands.ts'
 import { ControlPlane, type Environment, type RequestRecord, type SessionOptions } from './control-plane.ts'

@@ -46,7 +46,7 @@ export class MemoryStore {
     return this.#keep({ id: newId('mem'), path, created_at: at }, content ?? '', at)
   }
 
-  /** Throws a 409 if the content is not the expected one, unless the memory already is as asked. */
+  /** Throws a 409 if the content is not the expected one, unless the update would change nothing. */
   update(id: string, change: Pick<MemoryUpdateParams, 'path' | 'content' | 'precondition'>): Stored {
     const old = this.retrieve(id)
     const [path, content] = [change.path ?? old.path, change.content ?? old.content]

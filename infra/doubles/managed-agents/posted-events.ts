@@ -74,7 +74,7 @@ const postedEvent = z.discriminatedUnion('type', [toolResult, customToolResult, 
 })
 export type PostedEvent = z.output<typeof postedEvent>
 
-/** Holds the schemas to the published types at compile time. */
+/** Checks the schemas against the published types at compile time. */
 export type PublishedPostedEvent =
   | BetaManagedAgentsUserToolResultEventParams
   | BetaManagedAgentsUserCustomToolResultEventParams

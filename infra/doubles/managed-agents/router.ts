@@ -132,7 +132,7 @@ function failFirst(faults: readonly Fault[], response: ServerResponse): boolean 
 }
 
 function requireHeaders(headers: IncomingHttpHeaders, { betas, path }: Route): void {
-  // The double's own endpoints are not Anthropic's.
+  // The double's own endpoints need none of Anthropic's headers.
   if (path.startsWith('/_double/')) return
   if (headers['anthropic-version'] === undefined) throw badRequest('anthropic-version: header is required')
   const sent = String(headers['anthropic-beta'] ?? '').split(',')

@@ -6,8 +6,8 @@
  *     └──── end_turn ────┘          from anywhere: terminated (also by archiving), deleted
  *
  * Published (SDK resources/beta/sessions/{sessions,events}.ts): all fields, that sessions start idle, that
- * answering fewer than all calls repeats the idle with the rest, that a delete ends the streams, and that an
- * archived session is terminated (lib/environments/worker.ts).
+ * the idle event is repeated with the remaining calls if only some are answered, that a delete ends the
+ * streams, and that an archived session is terminated (lib/environments/worker.ts).
  */
 import type {
   BetaManagedAgentsSessionStatusIdleEvent,

@@ -5,7 +5,9 @@ import type { z } from 'zod'
 /** The types that the SDK knows, and that of a 413, which only the errors page has (docs.claude.com). */
 type WireErrorType = ErrorType | 'request_too_large'
 
-/** An answer with a status of 400 or more. `extra` stands beside `type` and `message` in the body's `error`. */
+/**
+ * An answer with a status of 400 or more. `extra` is sent beside `type` and `message` in the body's `error`.
+ */
 export class WireError extends Error {
   readonly status: number
   readonly type: WireErrorType

@@ -23,7 +23,7 @@ it('whatever is called in whatever order, one holder has the lease and states fo
   fc.assert(
     fc.property(fc.array(call, { maxLength: 40 }), (calls) => {
       const item = new WorkItem('env', { type: 'session', id: 'sesn' }, () => undefined)
-      /** What each holder would send next. */
+      /** The heartbeat value that each holder sends next as the expected one. */
       const last = ['NO_HEARTBEAT', 'NO_HEARTBEAT', 'NO_HEARTBEAT']
       for (const one of calls) {
         const stored = item.latest_heartbeat_at

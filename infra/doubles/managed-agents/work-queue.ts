@@ -65,7 +65,7 @@ export class WorkQueue {
       depth: queued.filter(({ deliveredAtMs }) => deliveredAtMs === null).length,
       pending: queued.filter(({ deliveredAtMs }) => deliveredAtMs !== null).length,
       oldest_queued_at: oldest ?? null,
-      // The count "requires worker_id to be sent with poll requests", and its type allows null.
+      // Null until a worker has sent its ID: the count "requires worker_id to be sent with poll requests".
       workers_polling: this.#hasSeenWorkers ? this.#workers.size : null,
     }
   }

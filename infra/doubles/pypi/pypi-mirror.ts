@@ -20,7 +20,7 @@ export interface PypiMirror extends MirrorServer {
 
 const normalized = (name: string): string => name.toLowerCase().replaceAll(/[-_.]+/g, '-')
 const sha256 = (bytes: Buffer): string => createHash('sha256').update(bytes).digest('hex')
-/** Project name of a file: names in this double contain no hyphen. */
+/** The project name is the part before the first hyphen, because names in this double contain none. */
 const projectOf = (filename: string): string => normalized(filename.split('-')[0] ?? '')
 
 export async function startPypiMirror(options: PypiMirrorOptions): Promise<PypiMirror> {

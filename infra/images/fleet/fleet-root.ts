@@ -76,8 +76,8 @@ export async function makeSystem(root: string, scratch: string): Promise<string[
 }
 
 /**
- * Fills `app` with the sources that git knows, the pages, and the packages of the lockfile. Returns what npm
- * installed.
+ * Fills `app` with the sources that git knows, the built pages of the dashboard, and the packages of the
+ * lockfile. Returns what npm installed.
  */
 export async function makeApp(app: string, repository: string): Promise<Installed> {
   const listed = await run('git', ['-C', repository, 'ls-files', '-z', '--', ...SOURCES])

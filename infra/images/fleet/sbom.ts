@@ -57,7 +57,7 @@ export async function makeSbom(input: {
 
 function npmComponent([path, found]: [string, Installed[string]]): Component[] {
   const name = found.name ?? path.split('node_modules/').at(-1) ?? ''
-  // A link is one of our own workspaces.
+  // A link is one of our own workspaces, which the bill of materials does not list.
   if (found.link === true || found.version === undefined || !path.includes('node_modules/')) return []
   const purl = `pkg:npm/${name.replace('@', '%40')}@${found.version}`
   const [, digest] = /^sha512-(\S+)/.exec(found.integrity ?? '') ?? []

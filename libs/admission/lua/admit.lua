@@ -6,7 +6,7 @@
 --                         burst, rev)
 --       3 charge   string  ledger entry of this attempt,
 --                          "day:hour:charged_at:agent:token that charged:token that owns"
---       4 day      hash    of the tenant {b: bucket, n: count, cu, cr: CPU ms used and reserved, mu, mr: cost}
+--       4 day      hash    of the tenant {b: bucket, n: count, cu, cr: CPU ms used, reserved, mu, mr: cost}
 --       5 hour     hash    {b, n} of the tenant's agent
 --       6 leases   zset    member -> expiry, milliseconds
 --       7 tat      string  GCRA theoretical arrival time, milliseconds
@@ -15,10 +15,10 @@
 --       5 default agent-hourly cap  6 default concurrency  7 lease member  8 token of this call  9 lease, ms
 --       10 ledger TTL, ms  11 server run ID  12 CPU ms and 13 cost that the attempt may use at most
 -- Returns {'another_run'} (the caller named another run of the server) | {'unseeded', now, caps rev}
---      or {'fenced'} the attempt was admitted to a later owner (the number before `~` of a token is its fence)
+--      or {'fenced'} the attempt was admitted to a later owner (the number before `~` in a token is its fence)
 --      or {'denied',                    now, dimension, resets_at, kill 0|1, orphan, held 0|1, use...}
---         orphan = token that owns the charge of an earlier admission of this attempt, if its lease has expired
---         or the caller has a higher fence; otherwise ''
+--         orphan = token that owns the charge of an earlier admission of this attempt, if its lease
+--         has expired or the caller has a higher fence; otherwise ''
 --         held = without the reservations of other attempts it would fit, so it may fit when they settle
 --      or {'charged'|'charged_before',  now, charged_at, lease expiry, use...}
 --         use = used_day, cap_day, day_end, used_hour, cap_hour, hour_end, used_cpu, cap_cpu, used_cost,
@@ -26,9 +26,11 @@
 -- Invariants
 --   - No part of a charge is written before every check has passed. Then both counters move, or neither if it
 --     was charged before.
---   - A counter never exceeds its cap. The bucket number is stored with the count: a plain INCR with an expiry
---     is wrong in the millisecond of the boundary, when the key still exists and TIME is in the next window.
---   - Used plus reserved never exceeds the cap on CPU or cost. Without either cap nothing is reserved.
+--   - It never raises a counter above its cap. The bucket number is stored with the count: a plain INCR with
+--     an expiry is wrong in the millisecond of the boundary, when the key still exists and TIME is in the
+--     next window.
+--   - It never raises used plus reserved above the cap on CPU or cost. Without either cap it reserves
+--     nothing.
 --   - A cap of 0 is a kill switch: only `fenced` is checked before it, and it refuses even an attempt that
 --     was charged before.
 --   - Time is the server's TIME. No client clock matters.
@@ -173,8 +175,8 @@ else
   if usedDay == 0 then redis.call('DEL', KEYS[4]) end
   redis.call('HSET', KEYS[4], 'b', day, 'n', usedDay + 1)
 end
--- The expiry only frees memory: the stored bucket number decides what counts. It is set with the first
--- charge.
+-- The expiry, which is set with the first charge, only frees memory. The stored bucket number decides what
+-- counts.
 if usedDay == 0 then redis.call('PEXPIREAT', KEYS[4], dayEnd + 60000) end
 redis.call('HSET', KEYS[5], 'b', hour, 'n', usedHour + 1)
 if usedHour == 0 then redis.call('PEXPIREAT', KEYS[5], hourEnd + 60000) end

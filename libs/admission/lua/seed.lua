@@ -19,7 +19,8 @@
 --      or {'another_run'} (the caller named another run of the server: count again)
 --      or {'caps_changed'} (caps were set since the caller read them: read again)
 --      or {'settled_meanwhile'} (count again: since the counts were read, an attempt that they lack has
---         ended, or one that they include was refunded). Only 'seeded' and 'more' write anything.
+--         ended, or one that they include was refunded). It may have written a part, which is safe to repeat.
+--         The other refusals write nothing.
 -- Invariants
 --   - A counter becomes max(seed, present) of the current window, never less: charged attempts stay charged.
 --   - A count for a window that is over is dropped: the next window began while unseeded, so it has no

@@ -29,7 +29,9 @@ export const LEDGER_TTL_MS = BOUNDS.queueWaitMs + MAX_LIMITS.timeout_ms + 3_600_
  */
 export const SETTLED_TTL_MS = 600_000
 
-/** The default lease. A dead worker's executions end within this time, and so do its leases. */
+/**
+ * The default lease. Other workers end a dead worker's executions within this time, and its leases expire.
+ */
 export const LEASE_MS = 15_000
 
 const DAY_MS = 86_400_000
@@ -56,7 +58,10 @@ export interface AdmissionDeps {
   defaults?: { tenant_daily: number; agent_hourly: number; concurrency: number }
   /** Default 15,000. */
   leaseMs?: number
-  /** Time limit of one Redis or Postgres call, then fails closed. Default 5,000, a third of the lock time. */
+  /**
+   * Time limit of one Redis or Postgres call, after which the call fails closed. Default 5,000, a third of
+   * the default lease.
+   */
   timeoutMs?: number
   logger?: AdmitDeps['logger']
   /** Wall clock, only for `resetsAtMs` of dimension `unknown`. Default Date.now. */

@@ -61,7 +61,10 @@ export type PolicyDecision =
       message: string
     }
 
-/** An install reaches the package proxy even under network `none`, and its code chooses the names. */
+/**
+ * An install reaches the package proxy even under network `none`. Code that it runs could send data out in
+ * the names of packages that it requests.
+ */
 const NO_INSTALLS =
   'Tenants of a regulated tier install no packages: code that an installation runs could send data out in ' +
   'the names of packages. Put the packages into the sandbox image.'
@@ -106,7 +109,8 @@ export function decidePolicy(facts: PolicyFacts): PolicyDecision {
 
 /**
  * The ID of the template that the execution runs under, or undefined. The template that an operator bound the
- * agent to comes before the one that the request names. Only the request's own `tenant` can bind its agents.
+ * agent to comes before the one that the request names. A `tenant` that is not the request's own binds
+ * nothing.
  */
 export function templateInForce(
   tenant: TenantPolicy | null,

@@ -29,7 +29,9 @@ export async function keepEarlierCharge(charge: EarlierCharge, deps: AdmitDeps):
   if (!counted) throw new CofferdamError('queue_unavailable', 'counters stay unseeded')
 }
 
-/** False while the counters cannot be restored. */
+/**
+ * Charges the attempt again if Redis lost its charge. Returns false while the counters cannot be restored.
+ */
 async function countAgain(
   key: AttemptKey,
   token: string,

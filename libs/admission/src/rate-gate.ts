@@ -10,9 +10,9 @@ import { keys } from './keys.ts'
 import { defineScripts } from './scripts.ts'
 
 const SECOND_US = 1_000_000
-/** The contract allows a fifth of a second's calls at once. */
+/** `RateGate` of the contract allows a burst of a fifth of a second's calls. */
 const BURST_US = SECOND_US / 5
-/** A slower answer is not worth waiting for. */
+/** If Redis takes longer to answer, the call passes. */
 const TIMEOUT_MS = 1_000
 
 /** Works on any connection of role worker or producer. The caller owns the connection. */

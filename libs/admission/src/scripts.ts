@@ -23,9 +23,10 @@ export type ScriptName = (typeof NAMES)[number]
 
 export interface Scripts {
   /**
-   * Runs a script and returns its named code and the rest of its reply.
-   * If the call timed out, `late` gets its reply when it comes; null if it failed.
-   * Throws CofferdamError('queue_unavailable') when Redis fails, is too slow, or answers nonsense.
+   * Runs a script. Returns the code, which is the reply's first item, and the other items. After a timeout,
+   * `late` gets the reply when it arrives. After a failure, `late` gets null. Throws
+   * CofferdamError('queue_unavailable') when Redis fails or is too slow, and 'internal' for a reply of
+   * another form.
    */
   run(
     name: ScriptName,
@@ -40,7 +41,10 @@ export interface Reply {
   rest: readonly (string | number)[]
 }
 
-/** Scripts that take the run of the server as an argument (lua/server-run.lua). */
+/**
+ * Scripts that take the server's run ID as an argument. lua/server-run.lua is put in front of them to check
+ * it.
+ */
 const OF_A_RUN: ReadonlySet<ScriptName> = new Set(['admit', 'recharge', 'usage', 'seed'])
 type Call = (keys: readonly string[], args: readonly (string | number)[]) => Promise<unknown>
 

@@ -3,11 +3,11 @@
  * restart), or for another reason that seed.lua lists.
  *
  *   unseeded ──countCharged + loadCaps──► seed.lua ──► seeded (once per run of the server)
- *                                            └─ caps were set, or an attempt was settled, meanwhile: the
- *                                               next admission reads again
+ *                                            └─ caps were set, or an attempt was settled, meanwhile:
+ *                                               whenSeeded repeats the admission, which seeds again
  *
- * countCharged must count by the given Redis clock. Attempts without a row yet are counted by their charges
- * if Redis still has them. If it lost a charge, the attempt's owner charges it again (keep-charge.ts).
+ * countCharged must count by the given Redis clock. An attempt without an audit row is counted by its charge
+ * in Redis. If Redis lost that charge, the attempt's owner charges it again (keep-charge.ts).
  */
 import { CofferdamError, type TenantCaps } from '@cofferdam/contract'
 import { boundedAnswer } from '@cofferdam/queue/redis-calls'
@@ -16,7 +16,10 @@ import { readChargeEntry } from './charge-entry.ts'
 import { attemptOfMember, keys, leaseMember, type AttemptKey } from './keys.ts'
 import type { Scripts } from './scripts.ts'
 
-/** Charged attempts of the windows around one moment (audit rows with `quota_charged`, by `charged_at`). */
+/**
+ * Numbers of charged attempts in the day and the hour that contain one moment. They count audit rows with
+ * `quota_charged`, by `charged_at`.
+ */
 export interface ChargedCounts {
   /** `bucket` = floor(charged_at in ms / length of the window). */
   day: { bucket: number; count: number; cpuMs?: number; cost?: number }
@@ -67,7 +70,8 @@ export function createSeeding(deps: SeedDeps): (tenantId: string, told: Unseeded
 }
 
 async function seedTenant(tenantId: string, told: Unseeded, deps: SeedDeps): Promise<void> {
-  // Read before the counts: an attempt that is settled later is in this list or counted by its settlement.
+  // Read before the counts, so that no attempt is missed: one that is settled later is in this list, or its
+  // settlement counts it.
   const unsettled = await unsettledAttempts(tenantId, deps)
   const [recorded, caps] = await boundedAnswer(
     Promise.all([deps.countCharged(tenantId, told.nowMs, unsettled), deps.loadCaps(tenantId)]),
@@ -158,9 +162,9 @@ interface WholeCounts {
 }
 
 /**
- * Adds charges that have no audit row yet to the counts of the rows. A server that lost its last second
- * counts too little, and the rows lack attempts that have not ended. `entries` are the ledger entries of
- * `unsettled`, in its order, read after the counts. Null means not charged.
+ * Adds the charges of attempts that have no audit row yet to the counts of the rows. Counters in Redis cannot
+ * replace these counts, because a restarted server may have lost its last second of writes. `entries` are the
+ * ledger entries of `unsettled`, in its order, read after the counts. Null means not charged.
  */
 function withOpenCharges(
   counts: ChargedCounts,

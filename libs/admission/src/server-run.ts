@@ -8,7 +8,10 @@ import { CofferdamError } from '@cofferdam/contract'
 import { boundedAnswer } from '@cofferdam/queue/redis-calls'
 import { Cluster, type Redis } from 'ioredis'
 
-/** Used instead of the run ID if the server hides it. Then only a loss of the marker itself is noticed. */
+/**
+ * Used instead of the run ID if the server hides it. Then a data loss is noticed only if it includes the
+ * tenant's key `seeded`.
+ */
 const HIDDEN = 'hidden'
 
 export interface ServerRun {
@@ -23,7 +26,7 @@ export function createServerRun(redis: Redis, timeoutMs: number): ServerRun {
   const forget = (): void => {
     known = null
   }
-  /** Masters whose event `close` has a listener. */
+  /** Masters that already have our `close` listener, so that none gets a second one. */
   const watched = new WeakSet<Redis>()
   const either: unknown = redis
   const cluster = either instanceof Cluster ? either : null

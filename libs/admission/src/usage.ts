@@ -18,7 +18,10 @@ export interface Usage {
   tenant_daily_cpu: (CpuUse & { reserved: number }) | null
   /** Micro-units of the UTC day. Null for a tenant without this cap. */
   tenant_daily_cost: (CpuUse & { reserved: number }) | null
-  /** False until the counters were compared with the audit rows after a server start. They may be too low. */
+  /**
+   * False until the counters have been compared with the audit rows in this run of the Redis server. Until
+   * then they may be too low.
+   */
   seeded: boolean
 }
 

@@ -10,7 +10,7 @@ export interface Lease extends Readonly<AttemptKey> {
    * later lease.
    */
   readonly token: string
-  /** Redis clock, milliseconds, at the time of the admission. Renewals change it only in Redis. */
+  /** Expiry as set at admission, by the Redis clock in milliseconds. A renewal changes it only in Redis. */
   readonly expiresAtMs: number
 }
 
@@ -36,7 +36,10 @@ export interface Refused {
   admitted: false
   /** The limit that refused. `unknown` if Redis (or Postgres, for an unseeded tenant) could not be asked. */
   dimension: Dimension
-  /** When to ask again: the window's end, the first lease's expiry, or now + 60 s for `unknown`. */
+  /**
+   * When to ask again: when the window ends, the first lease expires, or the rate limit allows another
+   * (`tenant_rate`). Now + 60 s for `unknown`.
+   */
   resetsAtMs: number
   /** True when a cap of 0 refused. */
   killSwitch: boolean

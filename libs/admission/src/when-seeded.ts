@@ -37,7 +37,10 @@ export async function inThisRun(
   return null
 }
 
-/** The first reply that is not `unseeded`, with the run of the server that gave it, or null. */
+/**
+ * Repeats `call`, and seeds the tenant after each reply `unseeded`. Returns the first other reply with the
+ * server's run, or null after MAX_TRIES calls.
+ */
 export async function whenSeeded(
   tenantId: string,
   deps: WhenSeededDeps,

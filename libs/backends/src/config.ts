@@ -17,7 +17,7 @@ export const backendsConfigSchema = z.strictObject(shape)
 /** The section as written in a file, without defaults. */
 export type BackendsConfigInput = z.input<typeof backendsConfigSchema>
 
-/** The same with the names in the file's order, which is the order of preference. */
+/** Like `backendsConfigSchema`, but keeps the names in the file's order, which is the order of preference. */
 export const orderedBackendsConfigSchema = z.unknown().transform((written, context) => {
   const { data, error } = backendsConfigSchema.safeParse(written)
   if (error !== undefined) {

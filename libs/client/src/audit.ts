@@ -15,11 +15,13 @@ type FeedPage = Operations['followInvocations']['result']
 export interface Audit {
   /** Newest first, in pages. */
   list(query?: ListOperation['query'], options?: CallOptions): List<AuditRow, ListOperation['result']>
-  /** The same rows in one answer, which continues by itself where it broke off. */
+  /**
+   * The same rows as one stream. If the answer breaks off, the client requests the rows after the last one.
+   */
   export(query?: ExportQuery, options?: CallOptions): AsyncIterable<AuditRow>
   /**
-   * Rows in the order of recording, forever: each page as soon as it has a row. Keep `cursor` to continue
-   * later. Begins now, or with `cursor: 'beginning'` at the oldest row.
+   * Yields rows in the order of recording, and never ends. A page comes as soon as it has a row. Keep
+   * `cursor` to continue later. Begins now, or with `cursor: 'beginning'` at the oldest row.
    */
   follow(query?: Omit<FeedQuery, 'wait'>, options?: CallOptions): AsyncIterable<FeedPage>
 }

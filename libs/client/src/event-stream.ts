@@ -6,7 +6,10 @@ export interface ServerEvent {
   data: string
 }
 
-/** Longest message, in characters. An event has up to 16 KiB of output, up to six times that as JSON. */
+/**
+ * Longest line, in characters. An event is one line. It has up to 16 KiB of output, up to six times that as
+ * JSON.
+ */
 const MESSAGE_MAX = 256 * 1024
 
 /** Yields messages that have data. Lines end with CR, LF or both. Drops an incomplete last message. */

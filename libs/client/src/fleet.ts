@@ -13,8 +13,8 @@ export interface Fleet {
   /** What waits and runs in each lane, and the workers. Needs an admin key. */
   queue(options?: CallOptions): Promise<Operations['getQueue']['result']>
   /**
-   * For each tenant: what waits and runs, the share that it gets and is due, and its place among the next.
-   * Needs an admin key.
+   * For each tenant: its waiting and running executions, its actual share, its due share, and its position in
+   * the order of service. Needs an admin key.
    */
   queueTenants(query?: Operations['listQueueTenants']['query'], options?: CallOptions): Promise<QueueTenants>
   /** Attempts that ended, by minute: of the key's tenant, or of all with an admin key. Default: one hour. */

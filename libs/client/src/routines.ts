@@ -16,7 +16,7 @@ export type RoutineChange = Omit<Operations['changeRoutine']['body'], 'request'>
   request?: RoutineRequest | undefined
 }
 
-/** How many entries a list returns that has no pages. */
+/** How many entries to return, for a list without pages. */
 export interface LimitOptions extends CallOptions {
   /** From 1 to 500. Default 50. */
   limit?: number

@@ -27,7 +27,10 @@ export interface Tenants {
   /** All tenants, by ID. */
   list(query?: Query<'listTenants'>, options?: CallOptions): List<Tenant, Result<'listTenants'>>
   get(id: string, options?: CallOptions): Promise<ReadableTenant>
-  /** Cancels executions for about five seconds. Call it again with `next_cursor` until that is null. */
+  /**
+   * Cancels executions of the tenant, and returns after about five seconds at most. Call it again with
+   * `next_cursor` until that is null.
+   */
   cancel(id: string, body: Body<'cancelTenant'>, options?: CallOptions): Promise<Result<'cancelTenant'>>
   policy(id: string, options?: CallOptions): Promise<ReadableTenantPolicy>
   replacePolicy(id: string, body: Body<'putPolicy'>, options?: CallOptions): Promise<TenantPolicy>
@@ -78,7 +81,8 @@ export function tenantsOf(api: Api): Tenants {
     api.json({ method: 'PUT', path, body, ...options })
   const patch = <T>(path: string, body: unknown, options?: CallOptions): Promise<T> =>
     api.json({ method: 'PATCH', path, body, ...options })
-  // Not repeated after a lost answer: it may have succeeded, and nobody would know the secret that it made.
+  // The client does not retry these calls when the answer is lost. The call may have succeeded, and nobody
+  // would know the secret that it made.
   const make = <T>(path: string, body: unknown, options?: CallOptions): Promise<T> =>
     api.json({ method: 'POST', path, body, repeat: 'if_refused', ...options })
 

@@ -13,8 +13,8 @@ export interface Watch {
 const LOOK_MS = 5000
 
 /**
- * Not `AbortSignal.any`: Node 20 and 22 keep a record for each call on a signal that lives as long as the
- * client.
+ * `AbortSignal.any` would leak here: in Node 20 and 22, each call leaves a record on a followed signal that
+ * lives as long as the client.
  */
 export function watchOver(followed: readonly (AbortSignal | undefined)[]): Watch {
   const own = new AbortController()

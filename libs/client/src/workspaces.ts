@@ -10,7 +10,10 @@ export interface Workspaces {
   list(tenantId: string, options?: CallOptions): Promise<WorkspaceSummary[]>
   /** All files as a zip archive in base64, with the version. */
   get(tenantId: string, name: string, options?: CallOptions): Promise<Workspace>
-  /** Replaces all files, or creates the workspace. Throws `conflict` when it has another version. */
+  /**
+   * Replaces all files, or creates the workspace. Throws `conflict` when its version is not
+   * `expected_version`.
+   */
   put(
     tenantId: string,
     name: string,
@@ -29,8 +32,8 @@ export function workspacesOf(api: Api): Workspaces {
         .workspaces
     },
     get: (tenantId, name, options) => api.json({ method: 'GET', path: at(tenantId, name), ...options }),
-    // Not repeated after a lost answer: if the write was done, a repetition would be a version conflict. The
-    // caller has to check.
+    // The client does not retry this call when the answer is lost: if the write succeeded, a retry would fail
+    // with a version conflict. The caller has to check.
     put: (tenantId, name, body, options) =>
       api.json({ method: 'PUT', path: at(tenantId, name), body, repeat: 'if_refused', ...options }),
     delete: (tenantId, name, options) => api.json({ method: 'DELETE', path: at(tenantId, name), ...options }),

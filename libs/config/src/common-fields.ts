@@ -5,7 +5,10 @@ import { z } from 'zod'
 import { BLOB_FIELDS } from './blob-fields.ts'
 import type { ConfigField } from './read-config.ts'
 
-/** Checks only the scheme: not every parser accepts `postgres://user@/db?host=/socket` or `unix:///path`. */
+/**
+ * Checks only the scheme, because some URL parsers reject valid forms such as
+ * `postgres://user@/db?host=/socket` or `unix:///path`.
+ */
 export const urlOf = (schemes: readonly string[]) =>
   z
     .string({ error: 'it is not set' })

@@ -1,4 +1,7 @@
-/** Reads an app's configuration: environment and file against one zod schema, all problems at once. */
+/**
+ * Reads an app's configuration from the environment and from a YAML file, checks it with zod schemas, and
+ * reports all problems at once.
+ */
 export { BLOB_FIELDS, blobPlaceOf } from './blob-fields.ts'
 export { COMMON_FIELDS, redisUrl, urlOf, wholeNumber } from './common-fields.ts'
 export { nearestName } from './nearest-name.ts'

@@ -6,8 +6,8 @@ import { nearestName } from './nearest-name.ts'
 import { configProblems } from './read-all.ts'
 
 /**
- * The parsed file. The schema's defaults if the default file is missing. Throws `config_invalid`, which lists
- * every problem, and the nearest known key for an unknown one.
+ * Returns the parsed file, or the schema's defaults if the file is missing and need not exist. Throws
+ * `config_invalid`, which lists every problem and suggests the nearest known key for an unknown one.
  */
 export function readConfigFile<T extends z.ZodType>(
   path: string,

@@ -7,7 +7,7 @@ import { timeSchema } from './name.ts'
 
 const bytes = z.int().min(0)
 
-/** A name that the request may contain. Null if it does not. */
+/** A name that a request need not contain. Null if the request has none. */
 const given = (description: string, example: string) =>
   z
     .string()

@@ -170,7 +170,7 @@ export interface Sandbox extends AsyncDisposable {
    * starts with `!` names folders to skip.
    */
   list(globs: readonly string[], maxEntries: number): Promise<Listing>
-  /** Like `list`, for symbolic links. Undefined for backends that cannot tell them apart. */
+  /** Like `list`, for symbolic links. Undefined for backends that cannot tell links from regular files. */
   links?(globs: readonly string[], maxEntries: number): Promise<Listing>
   remove(path: string): Promise<void>
   /** Makes `dispose` destroy the sandbox and so end the session. Undefined for backends without sessions. */
@@ -182,8 +182,8 @@ export interface Sandbox extends AsyncDisposable {
    */
   pause?(signal: AbortSignal): Promise<void>
   /**
-   * Makes paused sessions of these keys with the state of this one, all or none. No program runs meanwhile.
-   * Undefined for backends without it.
+   * Creates paused sessions with these keys and with copies of this session's state: either all of them or
+   * none. No program runs meanwhile. Undefined for backends that cannot fork.
    */
   fork?(keys: readonly string[], signal: AbortSignal): Promise<SessionFork[]>
   /**
@@ -202,16 +202,16 @@ export interface Backend extends AsyncDisposable {
   readonly name: string
   readonly isolation: Isolation
   readonly capabilities: Capabilities
-  /** Whether the backend works here. Cheap after the first call. The worker caches the answer for 30 s. */
+  /** Whether the backend works here. Cheap after the first call. The worker caches a good answer for 30 s. */
   probe(signal: AbortSignal): Promise<Probe>
   /** Starts warm sandboxes before the first execution. Called once for a preferred, working backend. */
   prewarm?(): void
   /** Warm sandboxes that wait for an execution now. Undefined without a pool of its own. */
   readonly idle?: number
   /**
-   * Throws `backend_unavailable` (with `details.full: true` when the vendor is at its limit until something
-   * ends), `capability_missing`, `interpreter_not_ready` or `sandbox_open_failed`, and for a session also
-   * `conflict` or `session_not_found`. Leaves nothing behind when it throws.
+   * Throws `backend_unavailable` (with `details.full: true` when the vendor has no capacity until another
+   * sandbox ends), `capability_missing`, `interpreter_not_ready` or `sandbox_open_failed`, and for a session
+   * also `conflict` or `session_not_found`. Leaves nothing behind when it throws.
    */
   open(spec: SandboxSpec, signal: AbortSignal): Promise<Sandbox>
   /** Destroys one sandbox of any owner. True when it existed. */

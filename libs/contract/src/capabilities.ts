@@ -13,7 +13,10 @@ export interface Capabilities {
   artifacts: boolean
   /** Output is delivered while the program runs. */
   streaming: boolean
-  /** Session scopes. `none` also means reuse scope `tenant`. Empty: every execution gets its own sandbox. */
+  /**
+   * The session scopes that the backend supports. If `none` is among them, it also supports reuse scope
+   * `tenant`. Empty: every execution gets its own sandbox.
+   */
   sessions: readonly SessionScope[]
   /** Names of the preload sets that a warm sandbox may have imported. The empty set `none` is not listed. */
   preloads: readonly string[]

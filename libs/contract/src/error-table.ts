@@ -1,8 +1,8 @@
 /**
  * The table of platform errors: code → HTTP status, retry, charged, public message, hint. Failing user code
  * is data (see endings.ts), never one of these. Compare errors by `code`, which survives the queue and the
- * wire, not by `instanceof`. docs/errors.md is generated from the table. The HTTP client imports this file,
- * so it needs nothing, not even zod.
+ * wire, not by `instanceof`. docs/errors.md is generated from the table. This file imports nothing, not even
+ * zod, because the HTTP client imports it.
  */
 /** `never`: the same call fails again. `later`: it may work later. `elsewhere`: on another backend. */
 export type Retry = 'never' | 'later' | 'elsewhere'
@@ -12,7 +12,7 @@ interface ErrorEntry {
   retry: Retry
   /** Whether the execution stays charged to the tenant's caps. */
   charged: boolean
-  /** Public message of an error that has none of its own. */
+  /** Public message of an error that was thrown without a message. */
   message: string
   /** What the caller can do. */
   hint: string

@@ -1,4 +1,7 @@
-/** Live events of one execution, in order. `id` is opaque: the Last-Event-ID of server-sent events. */
+/**
+ * Live events of one execution, in order. `id` is opaque. Clients of server-sent events send it back as
+ * Last-Event-ID to resume.
+ */
 import { z } from 'zod'
 import { endingSchema, exitStatusSchema } from './endings.ts'
 import { BOUNDS } from './limits.ts'

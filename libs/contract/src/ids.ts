@@ -36,7 +36,7 @@ export const idSchema = <Prefix extends string>(prefix: Prefix): z.ZodType<`${Pr
 
 export const executionIdSchema = idSchema('exe')
 
-/** Where the version of the UUID stands in an ID of three letters, an underscore and 32 digits. */
+/** Index of the UUID's version digit in an ID of three letters, an underscore and 32 digits. */
 const VERSION_AT = 16
 
 /** Random bytes are drawn for 256 IDs at a time, because a draw costs ten times as much as an ID. */

@@ -1,7 +1,7 @@
 /**
- * What our two sandbox images have for programs. The slim image is quick to build and start. The full image
- * has what people and models expect of a machine. infra/images builds both and checks every name. The
- * executor uses the names to tell which image has what a program did not find.
+ * The modules and commands of our two sandbox images. The slim image is quick to build and start. The full
+ * image has what people and models expect of a machine. infra/images builds both and checks every name. If a
+ * program misses one of these names, the executor tells which image has it.
  */
 export const IMAGE_SIZES = ['slim', 'full'] as const
 export type ImageSize = (typeof IMAGE_SIZES)[number]

@@ -7,8 +7,8 @@ import { isRunSessionKey } from './session-key.ts'
 import type { ExecutionRequest } from './request.ts'
 
 /**
- * What becomes of each field. `secret`: its values are kept only encrypted, its names always. `once`: it
- * belongs to the one call that sent it, and a rerun must not repeat it.
+ * What happens to each field. `secret`: its values are kept only if the request is stored encrypted, but its
+ * names are always kept. `once`: it belongs to the one call that sent it, and a rerun must not repeat it.
  */
 const FIELDS = {
   tenant_id: 'kept',
@@ -44,7 +44,10 @@ const FIELDS = {
   rerun_of: 'once',
 } as const satisfies Record<keyof ExecutionRequest, 'kept' | 'secret' | 'once'>
 
-/** Fields whose loss a caller of a rerun is told. The others have no effect beyond labels. */
+/**
+ * The `once` fields whose loss a caller of a rerun is told about. The other `once` fields do not change what
+ * the program does.
+ */
 const TOLD = ['callback_url', 'delay_ms'] as const
 
 export const keptRequestSchema = z.strictObject({
@@ -57,11 +60,11 @@ export const keptRequestSchema = z.strictObject({
 })
 export type KeptRequest = z.output<typeof keptRequestSchema>
 
-/** `isSealed`: it is stored encrypted, so that secret values may be in it. */
+/** `isSealed`: the kept request is stored encrypted, so it may contain secret values. */
 export function keptRequestOf(asked: ExecutionRequest, isSealed: boolean): KeptRequest {
   const request = Object.fromEntries(
     Object.entries(withoutRunSession(asked)).filter(([name, value]) => {
-      // A field of a newer release has no fate here, and is left out.
+      // A field that only a newer release knows is not in FIELDS, so it is left out.
       const fate = new Map(Object.entries(FIELDS)).get(name)
       return value !== undefined && (fate === 'kept' || (fate === 'secret' && isSealed))
     }),
@@ -74,7 +77,10 @@ export function keptRequestOf(asked: ExecutionRequest, isSealed: boolean): KeptR
   }
 }
 
-/** The session of its run came from policy. A rerun gets it again if the policy of that time says so. */
+/**
+ * Removes the session of a run, which the tenant's policy added. A rerun gets it again if the policy at that
+ * time says so.
+ */
 function withoutRunSession(request: ExecutionRequest): ExecutionRequest {
   if (request.session === undefined || !isRunSessionKey(request.session.key)) return request
   const { session: _session, reuse: _reuse, ...rest } = request

@@ -10,7 +10,10 @@ export const BOUNDS = {
   stdinBytes: 4 * MiB,
   fileBytes: 8 * MiB,
   filesTotalBytes: 16 * MiB,
-  /** A project with its tests. Their names fit into one frame of the guest protocol (1 MiB). */
+  /**
+   * Enough for a project with its tests. The names of all files fit into one frame of the guest protocol (1
+   * MiB).
+   */
   fileCount: 1000,
   /** Linux PATH_MAX is 4,096, and the work directory is put in front. */
   pathLength: 512,
@@ -32,9 +35,12 @@ export const BOUNDS = {
   /** Returned value of a script, as JSON text. */
   valueBytes: 32 * KiB,
   failureReasonLength: 2000,
-  /** Holds a name and a reason for each of the few backends of a worker. */
+  /** Long enough for a name and a reason for each of the few backends of a worker. */
   passedOverLength: 512,
-  /** A vendor's name for a sandbox. The names of a claim and a pod have 63 characters each. */
+  /**
+   * A vendor's name for a sandbox. On Kubernetes it joins the names of a claim and a pod, which have 63
+   * characters each.
+   */
   vendorRefLength: 256,
   /** An execution may not wait longer than this before it starts (also the longest `delay_ms`). */
   queueWaitMs: 24 * 3_600_000,
@@ -64,7 +70,10 @@ export const BOUNDS = {
 /** Time between the soft and the hard deadline when the caller does not set both. */
 export const DEFAULT_GRACE_MS = 5000
 
-/** The default soft deadline: DEFAULT_GRACE_MS before the hard deadline, but at least half of it. */
+/**
+ * The default soft deadline: DEFAULT_GRACE_MS before the hard deadline, but not before half of the hard
+ * timeout.
+ */
 export const softTimeoutOf = (hardTimeoutMs: number): number =>
   Math.max(Math.floor(hardTimeoutMs / 2), hardTimeoutMs - DEFAULT_GRACE_MS)
 

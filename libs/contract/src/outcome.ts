@@ -9,7 +9,7 @@ import type { WorkspaceReport } from './workspace.ts'
 
 /** One output stream after counting, redacting and truncating, in that order. */
 export interface OutputView {
-  /** At most the stream's limit, cut at a UTF-8 edge. */
+  /** At most the stream's limit, cut at the end of a UTF-8 character. */
   text: string
   /** Raw bytes that the program wrote. */
   bytes: number
@@ -31,7 +31,7 @@ export interface Outcome {
   artifacts: (Artifact & { ref: string })[]
   /** Matching files that are not artifacts, at most `BOUNDS.artifactsOmitted`. */
   artifactsOmitted?: readonly OmittedArtifact[]
-  /** More files may match than the two lists name. */
+  /** More files may match than `artifacts` and `artifactsOmitted` name. */
   artifactsIncomplete?: boolean
   /** As `collected_from` of the result, redacted. Undefined for everything but `collect`. */
   collectedFrom?: string
@@ -55,11 +55,14 @@ export interface Outcome {
   failureReason: string | null
   /** Stable word for the failure, such as `interpreter_not_ready` or `oom_in_child`. */
   reason: string | null
-  /** `host:port` of every connection, in order of first use, at most 256. */
+  /**
+   * `host:port` of every connection, in order of first use. At most 256, or the worker's `egress.max_names`
+   * if that is more.
+   */
   outboundHosts: string[]
   /** Null outside of sessions, or when no sandbox was opened. */
   session: SessionTurn | null
-  /** Preferred backends that could not open a sandbox. */
+  /** Backends that were passed over because they could not be used for the attempt. */
   passedOver?: readonly { backend: string; reason: string }[]
   tests?: TestReport
   install?: InstallReport

@@ -43,7 +43,10 @@ export interface Charge {
 
 type BoundingLimits = Pick<Limits, 'hard_timeout_ms' | 'cpu_time_ms' | 'cpus' | 'memory_mib'>
 
-/** The most that an attempt can be charged: all its CPUs until the hard deadline, at the highest prices. */
+/**
+ * The most that an attempt can be charged: all its CPUs until the hard deadline or the CPU-time limit, at the
+ * highest prices.
+ */
 export function largestCharge(limits: BoundingLimits, prices: Prices): Charge {
   const all = [FREE, ...Object.values(prices)]
   const dearest: Price = {

@@ -8,7 +8,7 @@ const SCRIPT = { type: 'script', language: 'python', source: 'print(1)', argv: [
 const asked = (more: Partial<ExecutionRequestInput> = {}) =>
   executionRequestSchema.parse({ tenant_id: 't', agent_id: 'a', program: SCRIPT, ...more })
 
-/** Through JSON, as the blob store has it. */
+/** Converts to JSON and back, because the blob store has the request as JSON. */
 const kept = (more: Partial<ExecutionRequestInput> = {}, isSealed = true) =>
   keptRequestSchema.parse(JSON.parse(JSON.stringify(keptRequestOf(asked(more), isSealed))))
 

@@ -1,4 +1,4 @@
-/** Figures by minute of attempts that ended, made of audit rows. */
+/** Figures per minute about attempts that ended, computed from audit rows. */
 import { z } from 'zod'
 import { timeSchema } from './name.ts'
 

@@ -100,8 +100,8 @@ export interface SessionRegistry {
   find(name: SessionName): Promise<SessionInfo | null>
   /**
    * Sessions of a backend that are past `idleAtMs` or `expiresAtMs` and have no holder, at most `limit`. The
-   * caller should end them. One that stays is returned again after a growing pause, so that it does not block
-   * others.
+   * caller should end them. A session that is not ended is returned again after a growing pause, so that it
+   * does not block others.
    */
   overdue(backend: string, limit: number): Promise<SessionName[]>
   /**

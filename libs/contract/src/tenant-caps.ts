@@ -16,7 +16,10 @@ const MOST_COST = 1_000_000_000 * MICRO
  */
 const MAX_CAPPED_AGENTS = 10_000
 
-/** Fields with a default. Here they have none, because a patch must not reset a field. */
+/**
+ * Fields that have a default in `tenantCapsSchema`. They have none here, because a patch must not reset a
+ * field.
+ */
 const BUDGETS = {
   tenant_daily_cpu_seconds: cap.nullable().meta({
     description:
@@ -31,13 +34,13 @@ const BUDGETS = {
   }),
 }
 
-/** Fleet-wide defaults behind `null`. */
+/** Fleet-wide defaults, which apply where a tenant's cap is null. */
 export const FLEET_DEFAULTS = {
   tenant_daily: 1000,
   agent_hourly: 100,
   /**
-   * As many as the fleet has slots, minus the share that a tenant with long runs leaves to others
-   * (libs/queue/src/lua/include/slots.lua).
+   * More slots than any fleet has. While its runs are short, a tenant may use every slot. While they are
+   * long, it leaves a share to others (libs/queue/src/lua/include/slots.lua).
    */
   concurrency: 100_000,
   max_queued: 10_000,

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { executionIdSchema } from './ids.ts'
 
-/** Eight parts of an execution are kept, with 128 spans each. */
+/** At most eight parts of an execution's trace (requests and attempts) are kept, with 128 spans each. */
 const MAX_SPANS = 1024
 
 const traceId = z.string().meta({

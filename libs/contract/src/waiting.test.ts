@@ -31,7 +31,7 @@ it('a wait accepts an answer that arrived while the process itself was paused', 
   const server = createServer((socket) => socket.end('answer')).listen(0, '127.0.0.1')
   await once(server, 'listening')
   const client = connect((server.address() as AddressInfo).port, '127.0.0.1').pause()
-  // Now the answer is in the socket, and unread.
+  // When both ends are connected, the unread answer is in the socket.
   await Promise.all([once(client, 'connect'), once(server, 'connection')])
   const answered = once(client.resume(), 'data')
   const untilMs = performance.now() + 20

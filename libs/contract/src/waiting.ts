@@ -1,4 +1,7 @@
-/** Waits that end with a signal or after a time. The work continues, and its starter owns the result. */
+/**
+ * Waits that end with a signal or after a time. The work itself continues, and whoever started it must
+ * dispose of its result.
+ */
 /** Settles like `work`, or rejects with the reason of `signal`. Ignores a later rejection of `work`. */
 export function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
@@ -15,7 +18,8 @@ export function inTime<T>(work: Promise<T>, ms: number, late: () => Error): Prom
   return new Promise((resolve, reject) => {
     let judging: NodeJS.Immediate | undefined
     const timer = setTimeout(() => {
-      // First read what has arrived: if this process itself was paused, the deadline proves nothing.
+      // Let the event loop read what has arrived before this rejects. If the process itself was paused, a
+      // passed deadline does not prove that the work is late.
       judging = setImmediate(() => reject(late()))
     }, ms)
     const over = (): void => {

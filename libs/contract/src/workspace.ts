@@ -29,10 +29,11 @@ export interface WorkspaceStore {
   /** The bytes of those hashes that the workspace has. */
   contents(workspace: WorkspaceName, sha256s: readonly string[]): Promise<Map<string, Uint8Array>>
   /**
-   * Replaces the manifest and returns the new version. Null when the version is not `expectedVersion`, or the
-   * manifest is not `expectedManifest` if given: a workspace that was deleted and created again counts from 1
-   * again. `contents` has the bytes that the workspace does not have yet. Bytes that no path uses any more
-   * are deleted. Throws `too_many_workspaces` if the tenant may not create another one.
+   * Replaces the manifest and returns the new version. Null when the version is not `expectedVersion`, or
+   * when the manifest is not the given `expectedManifest`. The manifest is compared because a workspace that
+   * was deleted and created again counts from 1 again. `contents` has the bytes that the workspace does not
+   * have yet. Bytes that no path uses any more are deleted. Throws `too_many_workspaces` if the tenant may
+   * not create another one.
    */
   commit(
     workspace: WorkspaceName,

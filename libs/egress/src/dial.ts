@@ -103,7 +103,7 @@ export function createDial({ network, config, addresses, resolve, ledger }: Dial
   }
 }
 
-/** Node's happy eyeballs over the judged addresses: its "lookup" returns that list. */
+/** Connects with Node's happy eyeballs. Its `lookup` option returns only the judged addresses. */
 async function connected(target: Target, judged: readonly string[], signal: AbortSignal): Promise<Socket> {
   const answers = judged.map((address) => ({
     address,
@@ -120,7 +120,8 @@ async function connected(target: Target, judged: readonly string[], signal: Abor
     noDelay: true,
     allowHalfOpen: true,
   })
-  // Never removed, because nobody else listens between this function and its caller.
+  // This listener stays. Between the end of this function and the caller's own listener, an error without any
+  // listener would end the worker.
   socket.on('error', () => undefined)
   const { promise, resolve, reject } = Promise.withResolvers<undefined>()
   const abort = (): void => reject(signal.reason as Error)

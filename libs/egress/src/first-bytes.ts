@@ -6,7 +6,7 @@ export type Protocol = 'tls' | 'http' | 'other'
 const TLS_HANDSHAKE = 22
 /**
  * Servers skip empty lines before a request line (RFC 9112 §2.2) and accept any method and many separators.
- * But none accepts a clear HTTP/1 or HTTP/2 request whose first line does not name the protocol.
+ * But no server accepts an unencrypted HTTP/1 or HTTP/2 request whose first line does not name the protocol.
  */
 const REQUEST_LINE = /^[\r\n]*[^\n]*HTTP\/\d/i
 /** A line of text that has not ended yet. No HTTP server accepts one with a control character. */

@@ -1,7 +1,8 @@
 /**
- * Plain HTTP. Node's parser reads the request and it is written again, so that the program's framing tricks
- * never reach an origin, and `Host` is the judged one. Each request has its own connection to the origin, so
- * a redirect, or the next request of a kept connection, is judged like the first.
+ * Forwards plain HTTP. Node's parser reads the request and this code writes it again, so that the program's
+ * framing tricks never reach an origin. `Host` is set to the host that was judged. Each request has its own
+ * connection to the origin, so a redirect, or the next request of a kept connection, is judged like the
+ * first.
  */
 import { request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
@@ -124,7 +125,8 @@ function exchange(
     ],
   })
   out.once('response', resolve).once('error', reject)
-  // An answer may come before the whole body was sent. The body then ends with the connection.
+  // The origin may answer and close before the whole body was sent. The error of the unfinished body must not
+  // end the worker.
   out.on('error', () => undefined)
   upstream.once('close', () => reject(new Error('the connection ended')))
   if (isChunked || request.headers['content-length'] !== undefined)

@@ -9,7 +9,10 @@ import type { Address } from './host.ts'
 
 /** Today's global unicast space (RFC 4291, IANA). */
 const GLOBAL_V6 = ipaddr.IPv6.parseCIDR('2000::/3')
-/** The well-known NAT64 prefix (RFC 6052): the embedded IPv4 address decides. The local one is refused. */
+/**
+ * The well-known NAT64 prefix (RFC 6052). The IPv4 address inside it is judged. NAT64 addresses with the
+ * local-use prefix are refused.
+ */
 const NAT64 = ipaddr.IPv6.parseCIDR('64:ff9b::/96')
 /** Public by range, but served only to the cloud's own machines: Azure's WireServer. */
 const HOST_SERVICES = new Map([['168.63.129.16', 'the metadata service of a cloud']])

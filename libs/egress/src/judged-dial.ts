@@ -1,4 +1,7 @@
-/** Calls of the worker itself to a host that a tenant named: rules and pinned addresses as for programs. */
+/**
+ * Connects the worker itself to a host that a tenant named. The address rules are those for programs, and
+ * only checked addresses are connected to.
+ */
 import type { Duplex } from 'node:stream'
 import { egressConfigSchema } from './config.ts'
 import { createDial } from './dial.ts'

@@ -20,7 +20,8 @@ const VARIABLES: Readonly<Record<Registry, Readonly<Record<string, string>>>> = 
     PIP_NO_INPUT: '1',
     // A refusal is final, and five retries with growing pauses would use up the deadline.
     PIP_RETRIES: '1',
-    // A jail uses the host's interpreter, which Debian marks as managed by the system, in read-only folders.
+    // Debian marks the host's interpreter, which a jail uses, as managed by the system. pip would refuse to
+    // install. The interpreter's folders are read-only, so this is safe.
     PIP_BREAK_SYSTEM_PACKAGES: '1',
     UV_DEFAULT_INDEX: pypi,
     UV_INSECURE_HOST: PACKAGE_HOST,

@@ -168,7 +168,8 @@ export function createProxy(deps: ProxyDeps): AcceptConnection {
     connection.on('error', () => undefined)
     // The server, two pipelines and this file listen: a fixed number, but above Node's warning level of 10.
     connection.setMaxListeners(32)
-    // Above twice the bound connections get no reason, because reasons cost memory too.
+    // Above twice the bound, connections are closed without a reason, because answering them costs memory
+    // too.
     if (signal.aborted || connections.size >= 2 * config.max_connections) {
       connection.destroy()
       return

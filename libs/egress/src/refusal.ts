@@ -1,7 +1,7 @@
 /** Why a connection was not made, as the program and the operator read it. */
 import type { ServerResponse } from 'node:http'
 
-/** Rules in the order in which they are applied. */
+/** Rules, roughly in the order in which they are applied. */
 export type RefusalRule =
   | 'invalid_request'
   | 'connection_limit'

@@ -8,9 +8,9 @@ export type Resolve = (name: string, signal: AbortSignal) => Promise<readonly st
 const TRY_MS = 2500
 
 /**
- * Asks the machine's name servers directly (c-ares) and not by `dns.lookup`. That would hold one of libuv's
- * four threads while a slow server does not answer, so a program could stop the worker's file access and
- * cryptography. c-ares also appends no search domains, so no name means a host of the operator's network. It
+ * Asks the machine's name servers directly (c-ares). `dns.lookup` would hold one of libuv's four threads
+ * while a slow server does not answer, so a program could stop the worker's file access and cryptography.
+ * c-ares also appends no search domains, so a short name cannot reach a host of the operator's network. It
  * does not read /etc/hosts.
  */
 export function createResolve(servers?: readonly string[]): Resolve {

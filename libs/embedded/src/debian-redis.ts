@@ -1,7 +1,7 @@
 /**
  * Redis from Debian's or Ubuntu's packages, without root: `apt-get download`, then `dpkg-deb -x` into a cache
- * folder. redis-tools contains the server as `redis-check-rdb`, which is the server when it is called
- * `redis-server`. 1.3 MB, about 3 s the first time. Needs package lists (`apt-get update` once as root).
+ * folder. redis-tools contains `redis-check-rdb`, which acts as the server when it is called `redis-server`.
+ * 1.3 MB, about 3 s the first time. Needs package lists (`apt-get update` once as root).
  */
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'

@@ -47,7 +47,10 @@ export async function succeeds(argv: readonly [string, ...string[]], options: Ru
 type DeathSignal = 'INT' | 'TERM' | 'KILL'
 const prefixes = new Map<DeathSignal, Promise<readonly string[]>>()
 
-/** Command prefix that makes the server die with this process. Empty without `setpriv`. Looked for once. */
+/**
+ * Command prefix that makes the server die with this process. Empty if `setpriv` is missing or does not work.
+ * Looked up once per signal.
+ */
 export function dieWithParent(signal: DeathSignal): Promise<readonly string[]> {
   const prefix = prefixes.get(signal) ?? findDeathPrefix(signal)
   prefixes.set(signal, prefix)

@@ -72,7 +72,7 @@ export interface Needed {
   readonly describe: SuiteAPI
   /** vitest's `it`, skipped with the reason if a part is missing. */
   readonly it: TestAPI
-  /** The same for tests of the long tier only. */
+  /** Like `it`, for tests of the long tier only. */
   readonly inLongTier: TestAPI
 }
 

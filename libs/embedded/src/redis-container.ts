@@ -2,8 +2,8 @@
  * Redis in a container, as the last resort. It listens on a published loopback port with a random password,
  * because a mounted socket does not work across the virtual machine of Docker Desktop.
  *
- * The container ends with this process: its first process reads our stdin, which the kernel closes when we
- * end, and then stops the server. The daemon need not be reachable.
+ * The container ends with this process. A watcher in the container reads our stdin, which the kernel closes
+ * when we end, and then stops the server. For that, nothing has to call the daemon.
  */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,7 +1,7 @@
 /** Options and result of both launchers. */
 
 export interface StartOptions {
-  /** Folder of the server's files, created if absent (mode 700). One server of a kind per directory. */
+  /** Folder of the server's files, created if absent (mode 700). Only one server can use it at a time. */
   dataDir: string
   /** True: data survives a crash (fsync, append-only file). False: faster, for tests. */
   durable: boolean

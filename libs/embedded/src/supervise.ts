@@ -96,7 +96,7 @@ export async function supervise(
   }
 }
 
-/** What a launcher returns for a ready server. `cleanUp` runs once, after the server has ended. */
+/** What a launcher returns for a ready server. `stop` calls `cleanUp` once, after the server has ended. */
 export function runningServer(
   server: Supervised,
   url: string,

@@ -47,7 +47,7 @@ export interface CollectedArtifacts {
   omitted: OmittedArtifact[]
   /** True if further files may match that are in neither list. */
   incomplete: boolean
-  /** Why the sandbox listed nothing. Undefined when it did. */
+  /** The error of the sandbox if it could not list its files. Undefined if it listed them. */
   failure?: unknown
 }
 

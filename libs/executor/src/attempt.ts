@@ -86,7 +86,10 @@ export interface LeakedSandbox {
   executionId: ExecutionId
   attempt: number
   why: unknown
-  /** Settles when the sandbox is gone, which may be long after this report. */
+  /**
+   * Settles when the disposal of the sandbox ends, which may be long after this report. Rejects if that
+   * failed.
+   */
   ending: Promise<void>
 }
 

@@ -14,7 +14,8 @@ export type CircuitState = 'closed' | 'open' | 'half-open'
 
 export interface CircuitBreaker {
   /**
-   * Claims the right to try `backend`. False while its circuit is open. Report with one of the next three.
+   * Claims the right to try `backend`. False while its circuit is open or another trial runs. Report the end
+   * of the try with one of the next three methods.
    */
   tryEnter(backend: string): boolean
   succeeded(backend: string): void

@@ -107,7 +107,7 @@ export async function chargeCollection(run: EndedRun): Promise<Exit | null> {
     const { cpu_ms } = await unlessAborted(run.held.sandbox.usage(), bound.signal)
     return { ...exit, usage: { ...exit.usage, cpu_ms: Math.max(exit.usage.cpu_ms, cpu_ms ?? 0) } }
   } catch {
-    // The sandbox no longer answers, so its report from the program's end stays.
+    // The sandbox no longer answers, so the CPU time that it reported at the program's end counts.
     return exit
   }
 }

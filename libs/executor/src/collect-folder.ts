@@ -21,8 +21,9 @@ interface FolderToCollect {
 type Collected = Pick<Outcome, 'artifacts' | 'artifactsOmitted' | 'artifactsIncomplete' | 'collectedFrom'>
 
 /**
- * Throws if the sandbox could not be listed, or if the attempt's own signal aborted (its reason). First
- * deletes what it stored, because another worker may repeat the operation.
+ * Throws if the sandbox could not be listed, and throws the reason of the attempt's own signal if that
+ * aborted. Before it throws, it deletes the stored artifacts, because another worker may repeat the
+ * operation.
  */
 export async function collectFolder(
   state: AttemptState,

@@ -52,7 +52,10 @@ export interface BackendReport {
 export interface RunningAttempt {
   /** Settles before the sandbox is gone, so that nobody waits for its destruction. */
   readonly outcome: Promise<Outcome>
-  /** Resolves when the sandbox is proven gone or reported as leaked, and its memory free. Never rejects. */
+  /**
+   * Resolves when the sandbox is proven gone or reported as leaked. Its memory is then free, unless it leaked
+   * and its disposal still runs. Never rejects.
+   */
   readonly gone: Promise<void>
 }
 

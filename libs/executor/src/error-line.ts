@@ -55,7 +55,8 @@ function withDetail(lines: readonly string[], own: number): string {
 }
 
 /**
- * Where the error was thrown, unless in Node's own code: `file:line` is two or three lines above the caret.
+ * Returns where the error was thrown: `file:line`, two or three lines above the caret. Null if that is in
+ * Node's own code.
  */
 function headOf(lines: readonly string[], caret: number): string | null {
   for (const line of [lines[caret - 2], lines[caret - 3]]) {

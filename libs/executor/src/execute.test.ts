@@ -257,8 +257,8 @@ describe('output bounds', () => {
       { limits: { stdout_bytes: 1024 } },
     )
     expect(outcome.stdout).toMatchObject({ bytes: 1024 * MiB, truncated: true })
-    // Up to 16 MiB of the full copy wait for the store. As much garbage and the runtime's own memory are
-    // added.
+    // Up to 16 MiB of the full copy wait for the store. The measured memory also has about as much garbage,
+    // and the runtime's own memory.
     expect(most).toBeLessThan(160 * MiB)
   })
 })

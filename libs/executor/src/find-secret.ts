@@ -23,7 +23,10 @@ import type { Finding } from './secret-patterns.ts'
 const EXACT_HOLD_LITERALS = 64
 const NONE: readonly AnchoredPattern[] = []
 
-/** The first position at or after `from` where a rule may begin, or the last two positions. */
+/**
+ * The first position at or after `from` where a rule may begin. If there is none, the first of the last two
+ * positions, where a rule may begin with the next chunk.
+ */
 export function nextCandidate(
   table: Readonly<Uint8Array>,
   bytes: Uint8Array,

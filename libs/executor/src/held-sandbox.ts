@@ -1,7 +1,7 @@
 /**
  * The executor's ownership of one open sandbox. Disposing it destroys the sandbox and waits a bounded time
  * for the proof. A sandbox that is not proven gone is reported as leaked, and its worker keeps killing it by
- * its ref. Its memory counts as used until it is gone, for at most a minute.
+ * its ref. Its memory counts as used until its disposal ends, for at most a minute.
  *
  *   held ──dispose──▶ destroying ──proof within `proofMs`──▶ gone
  *                         └──no proof, or dispose threw──▶ leaked (reported once)

@@ -35,7 +35,10 @@ export interface Opening {
 /** Whether the sandbox may already exist, as a session's. Then it needs no capacity at the vendor. */
 export const mayExist = ({ session }: SandboxSpec): boolean => session !== null
 
-/** The sandbox, owned, or why the backend is passed over. Throws errors that no other backend would avoid. */
+/**
+ * Returns the open sandbox, or why the backend is passed over. Throws errors that no other backend would
+ * avoid.
+ */
 export async function tryOpen(opening: Opening): Promise<HeldSandbox | Refusal> {
   const { parts, backend, spec, minIsolation } = opening
   const { clock, circuits, full } = parts
@@ -132,7 +135,7 @@ const MISSING_SESSION: Refusal = {
   detail: 'has no session of this key (any more)',
 }
 
-/** The vendor has no capacity until something ends (contract: `open`). */
+/** The vendor has no capacity until another sandbox ends (contract: `open`). */
 const isFull = (error: unknown): error is CofferdamError =>
   isCofferdamError(error) && error.code === 'backend_unavailable' && error.details['full'] === true
 

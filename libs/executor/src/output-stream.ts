@@ -10,7 +10,10 @@ import { createRedactor } from './redactor.ts'
 import { shownText } from './shown-text.ts'
 import type { Spill } from './spill.ts'
 
-/** Bytes processed at once, to bound the buffers of redactor and decoder. As long as a frame of the agent. */
+/**
+ * Bytes processed at once, to bound the buffers of redactor and decoder. As long as the longest frame from
+ * the guest agent.
+ */
 const PIECE_BYTES = 64 * 1024
 
 export interface OutputStream {
@@ -90,7 +93,7 @@ export function createOutputStream(options: OutputStreamOptions): OutputStream {
     async finish(writtenBytes) {
       const { text, whole, exact } = shownText(window.bytes(), limit, keep, window.total > limit)
       const truncated = !whole || Math.max(rawBytes, writtenBytes) > Math.min(rawBytes, maxRawBytes)
-      // Output that is not valid UTF-8 also gets a full copy, which has the original bytes.
+      // Output that is not valid UTF-8 also gets a full copy, because the visible text cannot show its bytes.
       if ((truncated || !exact) && spill === null) {
         spill = beginSpill()
         void spill.write(window.bytes())

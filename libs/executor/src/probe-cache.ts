@@ -46,7 +46,7 @@ export function createProbeCache(clock: Clock): ProbeCache {
     async probe(backend, signal) {
       const known = fresh(backend)
       if (known !== null) return known
-      // All callers share it, so it must not end with the first caller's signal.
+      // All callers share this probe, so it must not end with the first caller's signal.
       const asked = running.get(backend) ?? ask(backend)
       running.set(backend, asked)
       return await unlessAborted(asked, signal)

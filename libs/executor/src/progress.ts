@@ -1,6 +1,7 @@
 /**
- * Progress that a program reports: passed on at most ten times a second, newest first, and required at
- * intervals if the request has a heartbeat. The program is not trusted, so reports are bounded here again.
+ * Progress that a program reports. At most ten times a second, the newest report is passed on and older ones
+ * are dropped. If the request has a heartbeat, reports are required at intervals. The program is not trusted,
+ * so reports are bounded here again.
  */
 import type { Progress } from '@cofferdam/contract'
 import type { Clock } from './clock.ts'

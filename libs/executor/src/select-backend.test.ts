@@ -59,7 +59,8 @@ describe('selectBackends', () => {
     expect(select({ backend: 'microvm-emulated' }, 'microvm').names).toEqual([])
   })
 
-  // Tiers of a workspace as in docs/sandboxes.md. Tiers 1 and 2 run nothing: sandbox_enabled is false.
+  // The tiers of docs/sandboxes.md. Tiers 1 and 2 run nothing, because their policy has sandbox_enabled:
+  // false.
   it.each<[string, string[], Isolation, Partial<ExecutionRequestInput>, string[]]>([
     ['3 on one machine', ['container'], 'container', {}, ['container']],
     ['3 in production', ['microvm', 'container', 'process'], 'container', {}, ['microvm', 'container']],

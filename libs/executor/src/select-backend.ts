@@ -36,13 +36,13 @@ export type RejectionReason =
 export interface Rejection {
   backend: string
   reason: RejectionReason
-  /** Public, in words. */
+  /** Why the backend may not run the request, as public text. */
   detail: string
 }
 
 export interface Choice {
   backend: Backend
-  /** Why it may not run the request. Null for a candidate. */
+  /** Why the backend may not run the request. Null for a candidate. */
   refusal: Omit<Rejection, 'backend'> | null
 }
 
@@ -132,7 +132,10 @@ export function tooWeak(actual: Isolation, required: Isolation): Omit<Rejection,
   }
 }
 
-/** The failure when no candidate is left: the reason that came nearest to success, and all details. */
+/**
+ * The failure when no candidate is left. It names the reason that is nearest to success and has the details
+ * of all backends.
+ */
 export function nothingLeft(rejections: readonly Rejection[]): ProvisioningFailure {
   const nearest = NEAREST_FIRST.find((reason) => rejections.some((r) => r.reason === reason))
   const lines = rejections.map((r) => `${r.backend} ${r.detail.replace(/\.$/, '')}`)
@@ -145,7 +148,7 @@ export function nothingLeft(rejections: readonly Rejection[]): ProvisioningFailu
 }
 
 const NEAREST_FIRST: readonly RejectionReason[] = [
-  // First, because it will have capacity again.
+  // A full backend is nearest to success, because it will have capacity again.
   'backend_full',
   'session_not_found',
   'sandbox_open_failed',

@@ -23,7 +23,7 @@ interface Recorded {
 const PARENT = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
 let spans: Recorded[] = []
 
-/** A tracer of the API only, without an SDK. */
+/** A tracer that implements only the OpenTelemetry API, so that the test needs no SDK. */
 function recordingTracer(): Tracer {
   const start = (name: string, attributes: Attributes, parent: Context): Span => {
     const above = trace.getSpanContext(parent)

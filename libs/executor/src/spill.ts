@@ -9,11 +9,11 @@ import { settlesWithin, type Clock } from './clock.ts'
 
 /** A local disk commits 16 MiB in well under a second. An object store gets time for one retry. */
 const COMMIT_TIMEOUT_MS = 15_000
-/** Two frames of the agent in one write to the store. */
+/** Two frames of the guest agent, in one write to the store. */
 const STAGE_BYTES = 128 * 1024
 
 export interface Spill {
-  /** Copies the bytes. Resolves when the next may come (backpressure). Never rejects. */
+  /** Copies the bytes. Resolves when the caller may write more (backpressure). Never rejects. */
   write(bytes: Uint8Array): Promise<void>
   /** Makes the blob visible and returns its reference. Null when the store failed or took too long. */
   commit(): Promise<string | null>

@@ -16,7 +16,7 @@ export interface Evidence {
   lost: { reason: string; oomKills: number } | null
   /** The program wrote more than its limit, and the request says `kill`. */
   outputLimitPassed: boolean
-  /** How many processes it may have. Left out if that does not matter. */
+  /** How many processes the program may have. Without it, processes that are left over are not judged. */
   pidsLimit?: number
   /** What stderr says went wrong, or empty. */
   errorLine: string
@@ -24,7 +24,7 @@ export interface Evidence {
 
 export interface Verdict {
   ending: Ending
-  /** Stable word. Null if the ending says everything. */
+  /** A stable word that says more than the ending. Null if the ending says everything. */
   reason: string | null
 }
 
@@ -85,13 +85,16 @@ const FORK_REFUSED =
   /can't start new thread|^BlockingIOError: \[Errno 11\]|\b(?:fork|spawn|clone|pthread_create)\b.*(?:Resource temporarily unavailable|EAGAIN)/
 
 /**
- * At least half of the allowed processes still ran when the program ended. A shell that started them can
- * still exit with 0.
+ * True if at least half of the allowed processes still ran when the program ended. If the kernel refused a
+ * fork too, the ending is `pids_limit` even if the shell that started them exited with 0.
  */
 const isStorm = ({ exit, pidsLimit }: Evidence): boolean =>
   pidsLimit !== undefined && (exit?.processesLeft ?? 0) >= pidsLimit / 2
 
-/** The reason for a program that succeeded although the kernel killed a process of it or refused one. */
+/**
+ * The reason for a program that succeeded although the kernel killed one of its processes or refused it a new
+ * one.
+ */
 function sideNote(evidence: Evidence): string | null {
   return oomInChild(evidence) ?? (evidence.exit?.pidsLimitHit === true ? 'pids_limit_hit' : null)
 }

@@ -5,7 +5,10 @@ import type { WorkspaceTurn } from './attempt.ts'
 import { listeners, type ProgramRun } from './attempt-state.ts'
 import type { RunEnd } from './deadlines.ts'
 
-/** For each direction. Enough for 16 MiB in a thousand files of a remote sandbox, at one call per file. */
+/**
+ * Time to copy a workspace into the sandbox, and the same time again to merge it back. Enough for 16 MiB in a
+ * thousand files of a remote sandbox, at one call per file.
+ */
 export const TURN_TIMEOUT_MS = 60_000
 
 /** Merges the workspace back. Never rejects: a failure is reported with a notice and changes no ending. */

@@ -14,7 +14,7 @@ import { z } from 'zod'
 import { POOL_DEFAULTS, type PoolWish } from './pool-wish.ts'
 import type { SandboxConfig, SandboxConfigs, SandboxSettings } from './settings-table.ts'
 
-/** The lease is renewed before each call to Azure. No call takes as long, even with its retries. */
+/** The lease is renewed before each call to Azure. No call takes this long, even with its retries. */
 const LEASE_MS = 10 * 60_000
 
 export interface PoolWorkDeps {
@@ -70,9 +70,10 @@ export async function makeSandboxPool(
     await configs.resolveOrphan(poolIdOf(plan))
     return 'made'
   } catch (error) {
-    // The plan stays for the next request: another process has the lease, or this one is closing.
+    // Keep the plan, so that a later request can continue it. Either another process has the lease, or this
+    // one is closing.
     if (isFenced(error) || signal.aborted) throw error
-    // Azure was not called before the first step.
+    // If no step began, nothing was created at Azure.
     if (reached !== null) await undo(deps, plan, keep)
     await configs.finish(claimed.lease, actor, {})
     throw error
@@ -135,7 +136,10 @@ export async function previewSandboxPool(
   return { status, plan, ...(await provisioner.find(plan, signal)) }
 }
 
-/** If a dead process left work unfinished, that work is finished first, with the names of its plan. */
+/**
+ * Returns the plan of a new pool, or of one that a dead process left half made. Throws `conflict` if the
+ * request names other values, or if a pool was left half removed.
+ */
 function planFor(now: SandboxConfig, wish: PoolWish, subscription: string): PoolPlan {
   const left = now.work === null ? null : planSchema.parse(now.work.plan)
   if (now.work?.kind === 'removing')

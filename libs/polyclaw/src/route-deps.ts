@@ -41,7 +41,7 @@ interface WireSchemas {
   limitQuery: z.ZodType<number, string>
   cursorQuery: z.ZodType<string, string>
   nextCursorSchema: z.ZodType<string | null, string | null>
-  /** A change that the database recorded, with this `event_type`. */
+  /** Schema of a recorded change. `eventType` is the schema of its `event_type`. */
   changeEventSchema(
     this: void,
     eventType: z.ZodType<EventType, EventType>,

@@ -12,11 +12,17 @@ import type { ExecutionRequest } from '@cofferdam/contract'
 import { boundedAnswer } from '@cofferdam/queue/redis-calls'
 import type { Redis } from 'ioredis'
 
-/** Longer than a healthy Postgres or Redis takes. An execution at a vendor can wait this long. */
+/**
+ * Longer than a healthy Postgres or Redis takes to answer. An execution that runs at a vendor can afford this
+ * delay.
+ */
 const ANSWER_MS = 5000
 
 export interface SandboxSwitch {
-  /** Public text why the execution may not use the sandbox. Null when it may. Never rejects. */
+  /**
+   * Returns public text that says why the execution may not use the sandbox, or null if it may. Never
+   * rejects.
+   */
   refuses(request: Pick<ExecutionRequest, 'tenant_id' | 'idempotency_key'>): Promise<string | null>
 }
 

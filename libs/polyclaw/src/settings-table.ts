@@ -53,7 +53,7 @@ export interface SandboxConfigEvent {
   created_at: string
 }
 
-/** Every method throws `store_unavailable`. */
+/** Every method throws `store_unavailable` when Postgres does not answer. */
 export interface SandboxConfigs {
   get(): Promise<SandboxConfig>
   /** Throws `conflict` for a version other than `expectedVersion` (null: any), and what `decide` throws. */
@@ -77,7 +77,7 @@ export interface SandboxConfigs {
   finish(lease: string, actor: string, settings: Partial<SandboxSettings>): Promise<void>
   /** Resources that may still exist, at most 100, the oldest first. */
   orphans(): Promise<SandboxOrphan[]>
-  /** Replaces the reason of a resource that is listed already. */
+  /** Lists a resource that may still exist. If it is listed already, replaces its reason. */
   addOrphan(resourceId: string, reason: string): Promise<void>
   resolveOrphan(resourceId: string): Promise<void>
   /** The newest events first, at most `limit`, all older than the event `before`. */
@@ -86,7 +86,7 @@ export interface SandboxConfigs {
 
 const MAX_ORPHANS = 100
 
-/** Set by the database, read as ISO text. */
+/** The database sets it when it inserts the row. It is read as ISO text. */
 type Stamp = ColumnType<string, never, Date>
 
 interface SettingsRow extends SandboxSettings {

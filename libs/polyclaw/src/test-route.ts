@@ -165,7 +165,7 @@ export function testLimits(timeout: number): { soft_timeout_ms: number; hard_tim
   return { soft_timeout_ms: softMs, hard_timeout_ms: softMs + GRACE_MS }
 }
 
-/** Polyclaw's callers know no tenants. */
+/** Picks the tenant of a test that names none, because Polyclaw's callers know no tenants. */
 async function testTenant({ store }: RouteParts, actor: string): Promise<string> {
   const found = await store.tenants.list({ limit: 3 })
   const [first, second] = found.filter(({ policy }) => policy.tenant_id !== TEST_TENANT)

@@ -23,7 +23,7 @@ export interface WorkerPart {
   switches: ReadonlyMap<string, SandboxSwitch>
 }
 
-/** The part of one worker. Reads nothing yet. */
+/** Creates the part for one worker. It reads the settings only when an execution needs them. */
 export function createWorkerPart(deps: {
   backends: BackendsConfigInput
   store: Pick<Store, 'fleetTables'>
@@ -42,7 +42,7 @@ export function createWorkerPart(deps: {
   return { backendDeps: { fleetPool: pool }, switches: new Map([[BACKEND, gate]]) }
 }
 
-/** Null when the backend is absent or disabled, or has a pool in its own section. */
+/** Null when the backend is absent or disabled, or when the worker's own configuration names its pool. */
 export function provisionedPool(
   { azure }: BackendsConfigInput,
   configs: Pick<SandboxConfigs, 'get'>,

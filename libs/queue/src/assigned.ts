@@ -24,9 +24,9 @@ const FAILED_MS = 100
 export interface AssignedQueue {
   /** True while assigned executions may be waiting. A slot that becomes free is then offered to them too. */
   waits(lane: Lane): boolean
-  /** An execution was assigned, or may have been. */
+  /** Tells `serve` that an execution was assigned, or may have been. */
   wake(lane: Lane): void
-  /** An execution of the run queue got a slot. */
+  /** Notes that an execution of the run queue got a slot. The lane may then run an assigned one again. */
   noteOther(lane: Lane): void
   /** Takes assigned executions while there are slots, until the signal aborts. */
   serve(lane: Lane, signal: AbortSignal): Promise<void>
@@ -122,7 +122,7 @@ export function createAssignedQueue({ slots, room, take, carry, onError }: Assig
         await slots.free(lane, signal)
         await room.free(signal, lane)
         if (signal.aborted) return
-        // Another slot may have taken it meanwhile.
+        // Another slot of this worker may have taken the execution meanwhile.
         if (!turn.isDue || !slots.tryAcquire(lane)) continue
         try {
           const held = await next(lane)

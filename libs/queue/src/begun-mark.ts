@@ -9,7 +9,7 @@ export interface Place {
   chargedAtMs?: number | null
   /** True when it runs in a sandbox of its own although its request names a session. */
   ownSandbox?: boolean
-  /** The sandbox of the session in which it runs, `ses_…`. Lists are filtered by it. */
+  /** The session in whose sandbox it runs, `ses_…`. Lists of live executions can be filtered by it. */
   sessionId?: string
 }
 

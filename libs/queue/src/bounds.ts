@@ -1,7 +1,10 @@
 /** Every bound and period of the queue, with its reason. In milliseconds unless the name says otherwise. */
 import { BOUNDS, FLEET_DEFAULTS } from '@cofferdam/contract'
 
-/** Larger sources and files are stored once, by SHA-256: 64 KiB inline costs eight times the CPU. */
+/**
+ * Larger sources and files are stored once, by SHA-256. Inline, 64 KiB cost eight times the CPU per enqueue
+ * (measured).
+ */
 const INLINE_BYTES = 16_384
 
 export const QUEUE_BOUNDS = {
@@ -10,8 +13,8 @@ export const QUEUE_BOUNDS = {
   /** How long an idempotency key is kept. */
   idempotencyTtlMs: 24 * 3_600_000,
   /**
-   * Large parts of requests. An execution lasts at most 72 h: delay, waiting and running take at most 24 h
-   * each. Put and each take extend the expiry, so the time of delay and waiting plus one day is enough.
+   * How long Redis keeps the large parts of an accepted request: 72 h. The put and each take start this time
+   * anew. Until the next take, an execution runs, is delayed and waits, for at most 24 h each.
    */
   blobTtlMs: 3 * BOUNDS.queueWaitMs,
   /**
@@ -21,9 +24,9 @@ export const QUEUE_BOUNDS = {
    */
   unacceptedBlobTtlMs: 60_000,
   /**
-   * How often a put tries to store its large parts. A part disappears in between only if the call that
-   * created it was refused. On the next try this put creates the part itself, so more than two tries are
-   * rare.
+   * How often a put tries to store its large parts. A part that another call stored can expire before the
+   * enqueue, or disappear because that call was refused. On the next try this put stores the part itself, so
+   * more than two tries are rare.
    */
   blobAttempts: 5,
   /** A request whose small parts together exceed this is stored as one blob, so that records stay small. */
@@ -57,8 +60,8 @@ export const QUEUE_BOUNDS = {
   /** Output that waits to be appended, per execution. Reached only while Redis is away. */
   eventBufferBytes: 4 * 1024 * 1024,
   /**
-   * A program is held back while more output than this is pending. It holds two calls, so that Redis always
-   * has the next one.
+   * A program is held back while more output than this is pending. This is enough for two appends, so that
+   * the second is ready when Redis has done the first.
    */
   eventHoldBytes: 1024 * 1024,
   /** How long a program is held back before Redis counts as away. */
@@ -73,13 +76,13 @@ export const QUEUE_BOUNDS = {
   pickMax: 128,
   /** Delayed executions or parked tenants promoted by one script call. */
   promoteMax: 100,
-  /** Outstanding executions checked by one sweep; a cursor covers the rest in later sweeps. */
+  /** Outstanding executions of a lane that one sweep checks. A cursor covers the rest in later sweeps. */
   sweepMax: 500,
   /** A released execution without a BullMQ job for this long gets a new job. */
   lostReleaseMs: 3000,
   /** An execution that was taken this often without an ending is ended: it probably kills its workers. */
   deliveriesMax: 10,
-  /** Seconds that the first execution of a lane is charged, before anything was measured. */
+  /** Seconds that a run is assumed to take while no run of its lane was measured. */
   firstEstimateSeconds: 0.1,
   /** Runs in the average behind an ETA. With a mix of 1, 20 and 200 ms it is then correct within a fifth. */
   averageRuns: 100,
@@ -94,7 +97,7 @@ export const QUEUE_BOUNDS = {
    * trip.
    */
   windowFactor: 1.25,
-  /** BullMQ's event stream, which nobody reads: 100 is its smallest trimming unit. */
+  /** Entries kept of BullMQ's event stream. Nobody reads it, and 100 is its smallest trimming unit. */
   bullEvents: 100,
   /**
    * How long an execution waits for a worker that can serve it after the last such worker left or fell

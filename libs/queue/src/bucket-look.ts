@@ -1,4 +1,7 @@
-/** Which worker looks for expired blobs in the fleet's bucket. Each look costs requests. One is enough. */
+/**
+ * Decides which worker looks for expired blobs in the fleet's bucket. Each look costs requests, so one worker
+ * per period is enough.
+ */
 import type { Redis } from 'ioredis'
 import { keysOf } from './cell.ts'
 

@@ -19,7 +19,7 @@ export const BULLMQ_VERSION = '6.7.0'
 export const BULLMQ = {
   /** Sorted set of jobs that wait, by priority and then by order of arrival. */
   prioritized: ':prioritized',
-  /** Counter behind that order. */
+  /** Counter that numbers the jobs in order of arrival. */
   priorityCounter: ':pc',
   /**
    * List of jobs without a priority. Here these are jobs of dead workers, from BullMQ's stalled check or
@@ -38,7 +38,7 @@ export const BULLMQ = {
   events: ':events',
   /** Sorted set of delayed jobs. */
   delayed: ':delayed',
-  /** String behind the key of a job: the token of the worker that has it. */
+  /** String at the key of a job plus this suffix: the token of the worker that has the job. */
   lock: ':lock',
 
   /** Fields of `meta`. */

@@ -18,7 +18,7 @@ const ROLES: Record<RedisRole, RedisOptions> = {
   subscriber: { maxRetriesPerRequest: null },
 }
 
-/** 50 ms, 100 ms … at most 1 s, so that a restart of Redis costs at most one second more. */
+/** 100 ms, 200 ms … at most 1 s, so that a restart of Redis costs at most one second more. */
 const retryStrategy = (times: number): number => Math.min(50 * 2 ** Math.min(times, 5), 1000)
 
 /**

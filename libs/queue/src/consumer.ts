@@ -51,7 +51,10 @@ export interface ConsumerDeps {
   routineSlots?: number
   /** Asked before each take. By default a free slot is enough. */
   room?: Room
-  /** What the backends can run now, one offer each, as the same array until it changes. Default: all. */
+  /**
+   * What the backends can run now, one offer per backend. Must be the same array until it changes. By default
+   * the worker takes every execution.
+   */
   offers?: () => readonly Offer[]
   /** Runs one execution to its ending. */
   process: (taken: Taken) => Promise<void>
@@ -91,7 +94,7 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
   const { redis, subscriber, workerId, lanes, lockMs = LOCK_MS, sweepMs = SWEEP_MS } = deps
   const log = deps.logger
   const onError = (error: unknown): void => {
-    // While Redis is away every loop fails each time. The connection's state is reported elsewhere.
+    // While Redis is away, every loop fails each time. That is not logged here, but by the connection.
     if (!isRedisAway(error)) log?.warn({ err: error, worker_id: workerId }, 'queue upkeep failed')
   }
   const { silenceMs = QUEUE_BOUNDS.writePatienceMs } = deps

@@ -10,7 +10,7 @@ export interface ControlListener {
   dueIn(ms: number): void
 }
 
-/** Longest planned timer. A heartbeat plans again long before. */
+/** Due times further away than this get no timer. A heartbeat reports them again long before. */
 const FAR_MS = 60_000
 
 /** Messages may be lost. The heartbeat reports the same facts. */

@@ -52,8 +52,8 @@ export async function endUnstarted(
     ])
     if (code === 'began') return 'running'
     if (code !== 'changed') return code as Unstarted
-    // The record changed: another attempt is due, or a worker took the execution. Compose again, unless that
-    // worker keeps it.
+    // The record changed: another attempt is due, or a worker took the execution. Compose the ending again,
+    // unless a worker runs the execution and running ones are to be left alone.
     if (state === 'running' && !alsoRunning) return 'running'
   }
 }

@@ -11,7 +11,10 @@ type Output = Extract<ExecutionEvent, { type: 'output' }>
 
 export interface EventBuffer {
   emit(event: ExecutionEvent): void
-  /** Undefined when more output may come at once. Otherwise wait for the promise, which never rejects. */
+  /**
+   * Undefined when the caller may emit more output now. Otherwise the caller waits for the promise, which
+   * never rejects.
+   */
   room(): Promise<void> | undefined
   /** Resolves when every earlier event was appended or has failed. Never rejects. */
   flush(): Promise<void>

@@ -8,7 +8,7 @@ import type { Redis } from 'ioredis'
 import { duplicateOf } from './connect.ts'
 import { keysOf } from './cell.ts'
 
-/** How long one read blocks, and how long the reader stays after its last tail left. */
+/** How long one read blocks. If a wake-up is lost, a changed set of tails is read after at most this time. */
 const BLOCK_MS = 5000
 /** A read that has not answered this long after its block time is stuck on a dead connection. */
 const STUCK_MS = 5000

@@ -39,7 +39,7 @@ export function announceVersion(deps: {
   id: string
   version: string
   schema: number
-  /** Of a worker: its group (group-demand.ts). */
+  /** The worker's group (group-demand.ts). Undefined for an API process. */
   group?: string
   onError(this: void, error: unknown): void
 }): AsyncDisposable {

@@ -1,7 +1,7 @@
 /**
- * How much there is to do for each group of workers, to scale the groups apart. Nothing is counted for this
- * while executions pass through: a script reads the scheduler's own state for each lane and kind of worker
- * whenever metrics are collected, 10 tenants a call.
+ * How many executions wait and run for each group of workers, so that the groups can be scaled separately.
+ * This adds no work per execution. Whenever metrics are collected, a script reads the scheduler's own state
+ * for each lane and kind of worker, 10 tenants a call.
  *
  * A group is what the operator calls workers that are scaled together (COFFERDAM_WORKER_GROUP). The scheduler
  * knows kinds instead: workers that offer the same. The demand for a kind is divided among the groups with
@@ -30,7 +30,7 @@ export interface GroupDemand {
   waiting: number
   /** Released to workers of the group, or running there. */
   running: number
-  /** Of the executions whose turn is next, how long the oldest has been due. Null when none waits. */
+  /** How long the oldest execution has been due, of those whose turn is next. Null when none waits. */
   oldest_age_ms: number | null
 }
 
@@ -41,7 +41,10 @@ interface LivingWorker {
   serves: readonly Lane[]
 }
 
-/** Reads all groups with a living worker that does not drain. `lockMs`: as in `readStats`' heartbeats. */
+/**
+ * Reads all groups with a living worker that does not drain. A worker whose last heartbeat is older than
+ * `lockMs` is not living.
+ */
 export async function readGroupDemand(redis: Redis, lockMs: number): Promise<GroupDemand[]> {
   const workers = await livingWorkers(redis, lockMs)
   const kinds = [...new Set(workers.map(({ kind }) => kind))]

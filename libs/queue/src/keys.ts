@@ -16,7 +16,7 @@ export type QueueChannels = ReturnType<typeof queueChannels>
 
 type At = (name: string) => string
 
-/** The keys of the cell whose names `at` makes. */
+/** Keys of the queue of one cell. `at` puts the cell's hash tag before a name. */
 export const queueKeys = (at: At) => ({
   /** The worker that checks the audit tables in this round. */
   auditLook: at('audit:look'),
@@ -61,7 +61,7 @@ export const queueKeys = (at: At) => ({
   assigned: at('handed:'),
   /** `<lane>:<kind>` → zset of tenants that may be served by workers of a kind, by virtual time. */
   ring: at('ring:'),
-  /** `<lane>` → zset of backlog ids by the moment they became due. */
+  /** `<lane>` → zset of waiting ids by the moment they became due. */
   waiting: at('waiting:'),
   /** `<lane>` → zset of delayed ids by due time. */
   delayed: at('delayed:'),
@@ -113,7 +113,10 @@ export const queueKeys = (at: At) => ({
   callbacksDue: at('callbacks-due'),
   /** `<id>` → blob reference of the files that an attempt left for the next. */
   checkpoint: at('ck:'),
-  /** Tenant, session and name: a session sandbox's part of a workspace (apps/worker/src/workspaces.ts). */
+  /**
+   * Name `<tenant>:<session id>:<name>`; JSON of what the session's sandbox has of a workspace
+   * (apps/worker/src/workspaces.ts).
+   */
   workspace: at('ws:'),
   /** `<id>` → hash: the status of its callback. */
   callbackStatus: at('cb:'),
@@ -125,7 +128,7 @@ export const queueKeys = (at: At) => ({
   bull: at(''),
 })
 
-/** Its channels. */
+/** Channels of the queue of one cell. */
 export const queueChannels = (at: At) => ({
   /** To all workers: `cancel <id>` or `due <ms from now>`. */
   control: at('control'),

@@ -1,8 +1,8 @@
 /**
  * Fetches the jobs of one lane without BullMQ's own worker loop. So the worker fetches only when it has a
- * free slot. It renews the locks of all lanes together, and sees a lost lock at once (BullMQ's loop would
- * still run such a job). BullMQ wakes the worker and finds stalled jobs. Our script lua/next.lua ends a job
- * and takes the next one in one round trip instead of two, and gathers the calls of many slots
+ * free slot. One timer renews the locks of all lanes, and the worker sees a lost lock at once (BullMQ's loop
+ * would still run such a job). BullMQ wakes the worker and finds stalled jobs. Our script lua/next.lua ends a
+ * job and takes the next one in one round trip instead of two, and gathers the calls of many slots
  * (docs/decisions/0006, 0017).
  */
 import { Worker } from 'bullmq'
@@ -181,7 +181,7 @@ async function waitForMarker(backend: Blocking, [first, second]: readonly [strin
     throw new Error('the connection for blocking reads is closed')
   }
   const popped = client.bzpopmin(first, second, BLOCK_SECONDS)
-  // Nobody waits for a failure that comes late.
+  // Nobody awaits this promise after the timeout, so a late failure must not become an unhandled rejection.
   popped.catch(() => undefined)
   const late = Promise.withResolvers<'late'>()
   const timer = setTimeout(() => late.resolve('late'), BLOCK_SECONDS * 1000 + STUCK_MS)

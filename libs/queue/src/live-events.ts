@@ -85,7 +85,7 @@ async function isOver(redis: Redis, guard: Guard, id: ExecutionId, cursor: strin
   return state === null || state === 'ended'
 }
 
-/** Every stream starts with `queued`. If it does not, the events before its first entry were trimmed. */
+/** Every stream begins with `queued`, so any other first entry means that earlier events were trimmed. */
 async function gapBefore(redis: Redis, key: string, cursor: string): Promise<StoredEvent | null> {
   const [first] = await redis.xrange(key, '-', '+', 'COUNT', 1)
   if (first === undefined || !isBefore(cursor, first[0])) return null

@@ -24,10 +24,10 @@ export type Offer = ReadonlySet<string>
 const LEAST_MIB = 256
 /** The same for seconds. */
 const LEAST_SECONDS = 60
-/** Amounts above this multiple of the first one are left out. */
+/** Amounts above this multiple of the least one are left out. */
 const LARGEST = 2 ** 30
 
-/** Words are joined by commas and are part of key names. */
+/** Words are joined by commas and are part of key names, so other signs are replaced by `_`. */
 const word = (name: string, value: string): string => `${name}=${value.replaceAll(/[^A-Za-z0-9_.@-]/g, '_')}`
 
 function roundedUp(amount: number, least: number): number {

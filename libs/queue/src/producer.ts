@@ -216,7 +216,8 @@ export function createProducer({
     async cancel(id, reason = 'cancelled by the caller') {
       const ending = { ending: 'cancelled', reason: 'cancelled', message: reason } as const
       const code = await guard(() => endUnstarted(redis, id, ending, true, redactReason))
-      // The script answers `running` after it has flagged the running execution for cancellation.
+      // With `alsoRunning`, the answer for a running execution is `cancelling`. The type has `running` for
+      // calls without it.
       return code === 'running' ? 'cancelling' : code
     },
     cancelTenant: (tenantId, asked) => guard(() => cancelPage(redis, tenantId, asked, redactReason)),

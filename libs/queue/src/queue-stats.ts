@@ -5,7 +5,7 @@ import { keysOf } from './cell.ts'
 import { LANES, type Lane } from './keys.ts'
 
 export interface LaneStats {
-  /** Waiting in the fair backlogs. */
+  /** Due executions that no slot was given to yet. */
   queued: number
   delayed: number
   /** Outstanding: released to the workers or running there. */

@@ -169,7 +169,7 @@ type Gathered = (call: ScriptCall) => Promise<Reply>
 /** Most calls gathered. An enqueue takes the server about 60 us, so one call blocks it for at most 2 ms. */
 const TOGETHER_MAX = 32
 
-/** By connection. */
+/** The batching function of each gathered script, per connection. */
 const gatherings = new WeakMap<Redis, Map<Script, Gathered>>()
 
 /** Runs a script, together with other calls if it is a gathered one. */

@@ -29,7 +29,10 @@ function held(retry?: ExecutionRequest['retry'], attempt = 1, type = 'script'): 
   return one as unknown as Held
 }
 
-/** Checks once a second until `one` is stopped. Returns when. */
+/**
+ * Checks once a second until `one` is stopped. Returns the time of the stop, or null if there was none by
+ * `untilMs`.
+ */
 function stoppedAt(one: Held, untilMs = 100_000): number | null {
   while (nowMs < untilMs && one.stopped === null) {
     nowMs += 1000

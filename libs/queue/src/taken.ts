@@ -20,7 +20,7 @@ import type { Lane } from './keys.ts'
 import type { Streamed } from './live-events.ts'
 
 export interface EndingInfo {
-  /** Milliseconds that the tenant is charged for. */
+  /** Milliseconds of slot use that the scheduler charges to the tenant's virtual time. */
   slotMs: number
   /** Set while Postgres is away. Keeps the record in Redis until `onOutbox` stored it. Default false. */
   outbox?: boolean
@@ -77,7 +77,10 @@ export interface Taken {
   settle(record: AttemptRecord, info: EndingInfo): Promise<void>
   /** Ends this attempt, which is audited, and queues the next one. Throws like settle. */
   retry(record: AttemptRecord, info: EndingInfo): Promise<void>
-  /** Requeues it before begin. Its tenant has no slot until `untilMs` (Redis's time). Throws like settle. */
+  /**
+   * Requeues it before begin. Its tenant gets no further slot until `untilMs` (Redis's time). Throws like
+   * settle.
+   */
   defer(untilMs: number, why: string): Promise<void>
   /** Requeues it before begin as the next of its agent. Only it waits until `untilMs`. Throws like settle. */
   putOff(untilMs: number, why: string): Promise<void>

@@ -18,7 +18,7 @@ export const EXAMINED_TENANTS = 10_000
 const PAGE = 100
 /** Tenants or IDs that one call lists without reading their state. */
 const NAMES = 1000
-/** At most so many executions have their tenant looked up. */
+/** Most executions whose tenant is looked up. */
 const EXAMINED_IDS = 20_000
 
 /** A tenant's turn at one kind of worker in one lane. */
@@ -99,9 +99,10 @@ export const hasWork = (waiting: Record<Lane, number>): boolean =>
   waiting.interactive > 0 || waiting.routine > 0
 
 /**
- * Executions that hold a slot, are assigned to a worker, or are delayed. Their tenants may have no backlog.
- * Only few delayed executions have others of their session waiting behind them, so one page of delayed ones
- * is enough. `isCut`: more executions hold a slot or are assigned than are read.
+ * Executions that hold a slot, are assigned to a worker, or are delayed. Their tenants may have no backlog,
+ * and are then found only here. A delayed execution matters only if others of its session wait behind it.
+ * Such ones are few, so one page of delayed ones is enough. `isCut`: more executions hold a slot or are
+ * assigned than are read.
  */
 async function outstandingIds(redis: Redis, guard: Guard): Promise<{ ids: string[]; isCut: boolean }> {
   const workers = await guard(() => redis.zrange(keysOf(redis).beats, 0, '-1'))

@@ -34,9 +34,9 @@ export const waitFactSchema = z.discriminatedUnion('code', [
   z.object({ code: z.literal('tenant_concurrency'), running: count, limit: count, ...waiting }),
   /** `ahead`: earlier ones of its agent. `other_agents`: those of agents with which it takes turns. */
   z.object({ code: z.literal('agent_turn'), ahead: count, other_agents: count, ...waiting }),
-  /** Its place in the whole fleet, of all tenants. */
+  /** Its position among the waiting executions of all tenants. */
   z.object({ code: z.literal('turn'), weight: z.number(), ...place, ...waiting }),
-  /** It is released, and the next free slot takes it. */
+  /** It is released and waits in the run queue for a free slot. */
   z.object({ code: z.literal('worker_slot'), ...place, ...waiting }),
   /** A worker has it, asks its policy and caps, and opens its sandbox. */
   z.object({ code: z.literal('starting'), worker_id: z.string(), ...waiting }),

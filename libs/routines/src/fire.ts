@@ -29,7 +29,10 @@ export interface FireDeps {
 
 type Decision = Pick<RoutineRun, 'outcome' | 'reason' | 'execution_id'>
 
-/** The trigger of a scheduled time, the same for every delivery of its tick. */
+/**
+ * Builds the trigger of a scheduled time. If a tick is delivered twice, both triggers have the same key, so
+ * only one execution is made.
+ */
 export const tickOf = (scheduledAtMs: number): RoutineTrigger => ({
   key: String(scheduledAtMs),
   scheduledAtMs,
@@ -38,7 +41,10 @@ export const tickOf = (scheduledAtMs: number): RoutineTrigger => ({
 /** A replaced run has this long to end before the next one is enqueued. A cancel takes half a second. */
 const REPLACED_MS = 5000
 
-/** Null when the routine does not exist. Throws when queue or store do not answer: retry it then. */
+/**
+ * Null if the routine does not exist. Throws if the queue or the store does not answer; the caller should
+ * retry.
+ */
 export async function fireRoutine(
   deps: FireDeps,
   id: RoutineId,

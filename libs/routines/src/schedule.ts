@@ -1,8 +1,8 @@
 /**
- * When a routine is due. BullMQ parses the cron text in the routine's time zone. If a clock change skips a
- * time, the routine runs that much later (02:30 becomes 03:30). If a change repeats a time, the routine runs
- * at it once, but `0 * * * *` runs in both hours. Intervals count from the routine's creation, so they do not
- * shift when Redis is lost.
+ * When a routine is due. cron-parser reads the cron text in the routine's time zone. If a clock change skips
+ * a time, the routine runs that much later (02:30 becomes 03:30). If a change repeats a time, the routine
+ * runs at it once, but `0 * * * *` runs in both hours. Intervals count from the routine's creation, so they
+ * do not shift when Redis is lost.
  */
 import { CofferdamError, type Schedule } from '@cofferdam/contract'
 import { CronExpressionParser } from 'cron-parser'

@@ -2,9 +2,10 @@
  * The clock of routines: one BullMQ job scheduler per enabled routine with a schedule, on a separate queue,
  * and the workers that turn its ticks into executions.
  *
- * Postgres is authoritative. `reconcile` updates the schedulers from it at start, every minute, and after
- * every change, so a Redis that lost its data has them again within a minute. If all workers were down, the
- * first missed tick fires late, with its original time, and the other missed ticks are dropped.
+ * Postgres is authoritative. `reconcile` updates the schedulers from it at start and every minute, and the
+ * API calls `apply` or `forget` after every change. A Redis that lost its data therefore has them again
+ * within a minute. If all workers were down, the first missed tick fires late, with its original time, and
+ * the other missed ticks are dropped.
  */
 import { isCofferdamError, routineIdSchema, type RoutineId } from '@cofferdam/contract'
 import { cellOf, type CellDirectory, type Producer } from '@cofferdam/queue'
@@ -21,7 +22,7 @@ const RECONCILE_MS = 60_000
 const PAGE = 500
 /** A tick only calls Postgres and the queue. Ten at once keep up with a thousand routines due together. */
 const AT_ONCE = 10
-/** If queue or store are down, a tick is retried for about an hour: after 1 s, 2 s, 4 s … up to a minute. */
+/** While the queue or the store is down, a tick is retried after 1 s, 2 s, 4 s … 60 s, for about an hour. */
 const ATTEMPTS = 64
 const BACKOFF_MAX_MS = 60_000
 /**

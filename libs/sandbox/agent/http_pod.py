@@ -38,7 +38,7 @@ from cofferdam_agent.linux import PR_SET_DUMPABLE, prctl  # noqa: E402
 
 FRAMES = "application/x-cofferdam-frames"
 BODY_MAX = 1024 * 1024
-# A worker has two requests in flight. More are a program's, which harms only itself.
+# A worker has two requests in flight. Any more come from a program, which then harms only itself.
 HANDLERS_MAX = 16
 
 

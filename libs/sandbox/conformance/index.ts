@@ -38,7 +38,7 @@ const PROBE_MS = 60_000
 export interface ExerciseOptions extends HarnessOptions {
   /**
    * Themes that `npm test` runs; the long tier runs all. Default: all. If a backend is tested in several
-   * variants (transports, pools, rungs), a further variant names only the themes that it can affect.
+   * variants (transports, pools, jails), a further variant names only the themes that it can affect.
    */
   shortThemes?: readonly Theme[]
 }

@@ -169,7 +169,7 @@ export class GuestSandbox implements Sandbox {
 
   [Symbol.asyncDispose](): Promise<void> {
     this.#isDisposed = true
-    // A pending run may still write, but nobody waits for its end.
+    // If a run is pending, the sandbox is destroyed without waiting for the run's end.
     this.#gone ??= this.#bound
       .end(this.#isLost || this.#running > 0 || this.#bound.slot.session.closed)
       .catch((error: unknown) => {

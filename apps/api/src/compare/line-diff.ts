@@ -21,7 +21,7 @@ type Kind = TextDiff['lines'][number]['kind']
 interface Step {
   kind: Exclude<Kind, 'skipped'>
   line: string
-  /** This step stands for so many lines, which are not shown. */
+  /** Number of further lines that this step stands for. They are not shown. */
   more?: number
 }
 

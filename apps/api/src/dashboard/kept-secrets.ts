@@ -2,17 +2,17 @@
  * Secrets that this API made. Redis has only their SHA-256, so whoever reads Redis cannot sign in with them.
  *
  *   cfd:ui:<kind>:<sha256>   JSON: the key that the secret stands for, and times; expires with the secret
- *   cfd:ui:<kind>-of:<key>   sorted set: the hashes of one key by when they were made, to bound them
+ *   cfd:ui:<kind>-of:<key>   sorted set: hashes of one key's secrets, oldest first; limits their number
  *
- * Every call concerns one key of Redis, so a cluster serves it too. If the process dies between two calls, a
- * secret is missing from the set: it still expires.
+ * Every call uses one Redis key, so it also works in a cluster. If the process dies between two calls, a
+ * secret is missing from the set, but it still expires.
  */
 import { createHash, randomBytes } from 'node:crypto'
 import { boundedAnswer } from '@cofferdam/queue/redis-calls'
 import type { Redis } from 'ioredis'
 import { z } from 'zod'
 
-/** How long a call of Redis may take: a page waits for it. */
+/** How long a Redis call may take. It is short because a page waits for the answer. */
 const REDIS_MS = 2000
 
 /** 32 random bytes in base64url. */

@@ -1,7 +1,8 @@
 /**
  * Tells requests of the dashboard from those that another page makes a browser send. The cookie is
- * SameSite=Strict, so a browser sends it to no other site's requests. That is not enough: a page on another
- * port of this machine is the same site, and so are links on it. The checks here require the same origin.
+ * SameSite=Strict, so a browser does not send it with requests that come from another site. That is not
+ * enough, because a page on another port of this machine belongs to the same site. The checks here require
+ * the same origin.
  */
 import { CofferdamError } from '@cofferdam/contract'
 import type { FastifyRequest } from 'fastify'
@@ -36,8 +37,8 @@ export function requirePageHeader({ method, headers }: FastifyRequest): void {
 }
 
 /**
- * Throws `forbidden` when a page of another origin tries to sign the browser in, which would make a person
- * work under a foreign key. A program without a browser sends neither header and may.
+ * Throws `forbidden` when a page of another origin tries to sign the browser in. The person would then work
+ * with somebody else's key. A program that is no browser sends neither header and is let through.
  */
 export function refuseForeignPage(request: FastifyRequest, publicUrl: string | undefined): void {
   const { 'sec-fetch-site': site, origin } = request.headers

@@ -62,7 +62,7 @@ export async function addPageFiles(app: FastifyInstance, folder: string = BUILT)
     inside.addHook('onRequest', async (_request, reply) => {
       void reply.headers(PAGE_HEADERS)
     })
-    // The plugin refuses paths such as `//` and `..` with a status of its own.
+    // The plugin refuses paths such as `//` and `..` with its own status. We answer all of them with our 404.
     inside.setErrorHandler((error: Error & { statusCode?: number }) => {
       const { statusCode = 500 } = error
       throw statusCode < 500 ? noSuchPath() : error

@@ -82,7 +82,7 @@ export function signInRoutes(app: App, context: RouteContext): void {
 
 /**
  * Throws `conflict` when the browser is signed in with another key than the code's. Any page can open a link
- * of the dashboard, and a person must notice when that would make them work under a foreign key.
+ * of the dashboard, and a person must notice when it would switch them to somebody else's key.
  */
 async function refuseOtherKey(
   { signIns }: RouteContext,

@@ -29,14 +29,16 @@ const CODE_MS = 600_000
  * this much too early.
  */
 const SEEN_MS = 60_000
-/** The most sign-ins and unused codes of one key. When a key gets one more, its oldest one ends. */
+/**
+ * The most sign-ins, and the most unused codes, of one key. When a key gets one more, its oldest one ends.
+ */
 const MAX_SIGN_INS = 100
 const MAX_CODES = 20
 
 /** Who is signed in, and until when. */
 export interface SignedIn {
   caller: Caller
-  /** Milliseconds since the epoch: the end, unless it is used again before. */
+  /** When the sign-in ends unless it is used again before, in milliseconds since the epoch. */
   untilMs: number
 }
 
@@ -51,15 +53,15 @@ export interface SignIns {
   end(request: FastifyRequest, reply: FastifyReply): Promise<void>
   /** Makes a code that signs in once for the key of `caller`. */
   makeCode(caller: Caller): Promise<{ code: string; untilMs: number }>
-  /** ID of the key that a code signs in with. The code stays. Null for an unknown or used one. */
+  /** ID of the key that a code signs in with. Does not use up the code. Null for an unknown or used one. */
   keyOfCode(code: string): Promise<string | null>
   /** Ends a code. Null when it is unknown, used, too old, or its key was revoked. */
   takeCode(code: string): Promise<Caller | null>
-  /** Ends everything of a revoked key. */
+  /** Ends all sign-ins and codes of a revoked key. */
   forget(keyId: string): Promise<void>
 }
 
-/** Creates them over Redis. `publicUrl` is the address of the API behind a proxy. */
+/** Creates the sign-ins, which Redis stores. `publicUrl` is the address of the API behind a proxy. */
 export function createSignIns(deps: {
   redis: Redis
   keys: Pick<KeyCache, 'find'>

@@ -19,7 +19,7 @@ import { declaresTasks, installTasks, TASKS } from './tasks.ts'
 import { listedTool, type Tool, type ToolCall } from './tool.ts'
 import { errorResult } from './tool-result.ts'
 
-/** In a fixed order, because models cache what they read. */
+/** The order is fixed, so that models can cache the list, which is part of their prompt. */
 const TOOLS: readonly Tool[] = [...PROGRAM_TOOLS, ...EXECUTION_TOOLS, sessionFiles, executeCode]
 
 /** What `tools/list` answers to a key. It only changes with a release. */
@@ -44,7 +44,7 @@ const INSTRUCTIONS =
   'files between calls, choose a session name and send it with each call. An answer with isError says ' +
   'what to do differently or when to try again.'
 
-/** Lists may be cached by the client for this long. Keys may differ in what they see. */
+/** Clients may cache lists for this long. The cache is private because two keys may see different lists. */
 const CACHED = { ttlMs: 300_000, cacheScope: 'private' } as const
 
 /**

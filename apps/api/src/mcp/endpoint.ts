@@ -101,12 +101,12 @@ const messageSchema = z.looseObject({
   params: z.looseObject({ name: z.string().optional() }).optional().catch(undefined),
 })
 
-/** The scopes that `body` needs: one message, or several. */
+/** The scopes that `body` needs. It has one message or several. */
 function requiredScopes(body: unknown): ReadonlySet<Scope> {
   const messages = Array.isArray(body) ? body : [body]
   const scopes = messages.flatMap((message): Scope[] => {
     const parsed = messageSchema.safeParse(message).data
-    // It is a response, or no JSON-RPC message. The handler deals with it, and no scope is needed.
+    // The message is a response or not JSON-RPC. The handler deals with it, and no scope is needed.
     if (parsed === undefined) return []
     const { method, params } = parsed
     // Notifications need no scope: `notifications/cancelled` can only cancel calls of the same caller.

@@ -1,9 +1,9 @@
 /**
- * `notifications/cancelled` of clients of the 2025 revisions. Over HTTP it is a request of its own, which any
- * replica may get, so Redis says which execution a call began.
+ * `notifications/cancelled` of clients of the 2025 revisions. Over HTTP the notification is a request of its
+ * own, which any replica may get. So Redis stores under the name of a call which execution it began.
  *
- *   the call was accepted first:    call ─► execution ID ─► notification reads it ─► cancel
- *   the notification came first:    call ─► CANCELLED ─► the call reads it ─► cancel
+ *   the call was accepted first:    Redis has the execution ID ─► the notification reads it ─► cancel
+ *   the notification came first:    Redis has CANCELLED ─► the call reads it ─► cancel
  *
  * Clients that share a key also share JSON-RPC IDs, so a call is named by the session ID that the client got
  * with its `initialize`. Nobody stores sessions: the ID only tells clients apart. Clients of 2026-07-28 close
@@ -19,7 +19,7 @@ import type { ToolCall } from './tool.ts'
 /** The header of session IDs, in lower case. */
 export const SESSION_HEADER = 'mcp-session-id'
 
-/** In place of the execution ID, when the notification came first. */
+/** Stored instead of the execution ID when the notification came first. */
 const CANCELLED = 'cancelled'
 
 /** How long the key of a call is kept after its wait, for a notification that comes late. */
@@ -40,7 +40,7 @@ function nameOf(request: FastifyRequest, id: string | number): string | null {
   return `cfd:mcp:call:${hashedKey(request.caller?.keyId ?? '', session, id)}`
 }
 
-/** Makes the call's execution known to every replica. Cancels it if that was asked before. */
+/** Makes the call's execution known to every replica. Cancels it if the notification came first. */
 export async function rememberCall(call: ToolCall, execution: ExecutionId, waitMs: number): Promise<void> {
   const { context, request, id } = call
   const name = nameOf(request, id)

@@ -15,8 +15,8 @@ const MAX_WAIT_S = 55
 const DEFAULT_WAIT_S = 50
 
 /**
- * Output in a result, bytes: some clients hand all of it to their model. `get_execution` reads the rest, of
- * which up to 16 MiB are kept.
+ * Bytes of output in a result. They are few because some clients give all of them to their model.
+ * `get_execution` reads the rest, of which up to 16 MiB are kept.
  */
 const STDOUT_BYTES = 32 * 1024
 const STDERR_BYTES = 16 * 1024

@@ -10,7 +10,9 @@ import { taskResult } from './tasks.ts'
 import { defineTool, type ToolCall } from './tool.ts'
 import { endedResult, liveResult } from './tool-result.ts'
 
-/** A program may reach the network, if its arguments and the tenant's policy say so. */
+/**
+ * `openWorldHint` is true because a program can reach the network if its arguments and the policy allow it.
+ */
 const ANNOTATIONS = {
   readOnlyHint: false,
   destructiveHint: false,

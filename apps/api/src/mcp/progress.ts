@@ -2,8 +2,8 @@
  * Progress of an execution as `notifications/progress`: its place in the queue, its start, then the program's
  * own reports and the latest line of its output. Events are redacted before they come here.
  *
- * `progress` must rise with each message. It is the program's own fraction of 100, or slightly more than
- * before when there is no newer one.
+ * `progress` must rise with each message. It is 100 times the fraction that the program reported. Without a
+ * newer fraction, it is slightly more than in the last message.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import type { ExecutionEvent, ExecutionId } from '@cofferdam/contract'

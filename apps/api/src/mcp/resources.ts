@@ -15,7 +15,7 @@ import { blobSource, bytesSource, type ByteSource } from '../send-bytes.ts'
 import type { Exchange } from './exchange.ts'
 import { ARTIFACT_TEMPLATE, OUTPUT_TEMPLATE, readUri, type Named } from './resource-uris.ts'
 
-/** A message is in memory as a whole, so larger ones are read over HTTP. */
+/** A resource is in memory as a whole when it is sent, so larger ones must be read over HTTP. */
 const READ_MAX = BOUNDS.fileBytes
 
 export const RESOURCE_TEMPLATES: ResourceTemplateType[] = [

@@ -10,7 +10,7 @@ const STDERR_MAX = 6000
 /** Failed tests whose messages are shown. The others are in the structured content. */
 const TESTS_SHOWN = 10
 
-/** At most 20,000 characters. What the program printed comes after everything that we say. */
+/** About 20,000 characters at most. What the program printed comes after everything that we say. */
 export function textOfResult(result: ExecutionResult): string {
   const facts = [headline(result), ...facets(result)].join('\n')
   const value = section('value', result.value === undefined ? '' : JSON.stringify(result.value), VALUE_MAX)

@@ -100,7 +100,7 @@ async function findByKey({ context }: ToolCall, tenantId: string, key: string): 
   }
 }
 
-/** A write names its file in `files`. */
+/** The `path` of the operation. Undefined for a write, which names its file in `files`, and for `end`. */
 function pathFor({ op, path }: Input): string | undefined {
   if (path === undefined && op !== 'list' && op !== 'end')
     throw new CofferdamError('invalid_request', `path: expected the path of a file with op "${op}"`)

@@ -1,9 +1,9 @@
 /**
- * `notifications/tasks`: a client names tasks in `subscriptions/listen` and hears when they change, as in
- * `tasks/get`. The SDK checks the request and acknowledges it. It does not know the field `taskIds`, so the
- * stream after that is ours:
+ * `notifications/tasks`: a client names tasks in `subscriptions/listen` and is told of each change, in the
+ * form of `tasks/get`. The SDK checks the request and acknowledges it. The SDK does not know the field
+ * `taskIds`, so we write the stream after that:
  *
- *   acknowledged, with the tasks that are the caller's ─► each task now ─► each change ─► all ended: the result
+ *   acknowledged, with the tasks that are the caller's ─► each task now ─► each change ─► all ended: result
  *
  * A task that ended before the client listened is therefore not missed.
  */
@@ -19,12 +19,12 @@ import type { Exchange } from './exchange.ts'
 import { SERVER_INFO } from './server-info.ts'
 import { declaresTasksIn, readTask, TASKS } from './tasks.ts'
 
-/** Tasks of one stream. Each costs the queue one look per LOOK_MS. */
+/** Tasks of one stream. Each costs one read of the queue every LOOK_MS. */
 const TASKS_MAX = 32
 
 const LOOK_MS = 500
 
-/** Proxies commonly cut what is silent for 60 s. */
+/** Proxies commonly close connections that are silent for 60 s. */
 const KEEP_ALIVE_MS = 15_000
 
 const requestSchema = z.looseObject({

@@ -45,7 +45,9 @@ export const declaresTasksIn = (capabilities: unknown): boolean =>
 export const declaresTasks = ({ mcpReq }: ServerContext): boolean =>
   declaresTasksIn((mcpReq.envelope as Record<string, unknown> | undefined)?.[CLIENT_CAPABILITIES_META_KEY])
 
-/** What every state of a task has. It has no time to live of its own: the result is kept like any other. */
+/**
+ * What every state of a task has. A task has no time to live: its result is kept as long as any other result.
+ */
 function taskOf(state: Accepted | ExecutionState, status: string): Record<string, unknown> {
   const createdAt = new Date(idTimeMs(state.execution_id)).toISOString()
   const startedAt = 'started_at' in state ? state.started_at : null

@@ -48,7 +48,7 @@ export function liveResult(state: Accepted | ExecutionState): CallToolResult {
 /** Where the error of a failed call is, in the API's own shape. */
 export const ERROR_META = 'io.cofferdam/error'
 
-/** The answer for a call that failed. Messages of foreign errors stay in the log. */
+/** The answer for a call that failed. Messages of unexpected errors go to the log only. */
 export function errorResult({ request }: ToolCall, error: unknown): CallToolResult {
   const { http, body } = toErrorBody(publicErrorOf(error), request.traceId)
   if (http >= 500 && body.error.code === 'internal')

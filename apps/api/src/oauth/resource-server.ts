@@ -26,13 +26,13 @@ export interface ResourceServer {
 
 const WELL_KNOWN = '/.well-known/oauth-protected-resource'
 
-/** Creates it for `settings`. It reads the issuer's keys with the first token. */
+/** Creates the resource server. It reads the issuer's keys when the first token comes. */
 export function createResourceServer(
   settings: OAuthSettings,
   { now, logger }: { now: () => number; logger?: FastifyBaseLogger },
 ): ResourceServer {
   const { issuer, jwksUrl, resource, audience, tenantClaim } = settings
-  // So that nobody accepts tokens without knowing it.
+  // Logged so that no operator accepts tokens without knowing it.
   logger?.info({ issuer, audience, tenant_claim: tenantClaim }, '/mcp accepts access tokens of an issuer')
   const onFailure = (error: unknown): void =>
     logger?.warn({ err: error, issuer }, 'the keys of the OAuth issuer were not read')

@@ -22,7 +22,7 @@ import {
   waitSchema,
 } from '../wire-schemas.ts'
 
-/** How often a waiting feed looks again. An index range of `attempts` that is empty costs 0.2 ms. */
+/** How often a waiting feed reads again. Reading an empty index range of `attempts` costs 0.2 ms. */
 const LOOK_MS = 250
 
 const AFTER = /^(exe_[0-9a-f]{32})\.([1-9]\d{0,8})$/

@@ -92,7 +92,7 @@ export function executionEvents(app: App, context: RouteContext): void {
       const tenant = tenantScope(request)
       const { id } = request.params
       const { state } = await findState(context, tenant, id)
-      // Found by execution and never by trace ID, because a caller may name any trace.
+      // The spans are found by execution and never by trace ID, because a caller can send any trace ID.
       const kept = ((await readIfThere(context.cells, id, readShelvedTrace)) ?? []).flatMap((span) => {
         const parsed = traceSpanSchema.safeParse(span)
         return parsed.success ? [parsed.data] : []

@@ -58,9 +58,9 @@ interface Page {
 }
 
 /**
- * The newest live executions on the first page, and ended ones by keyset. The queue is read before the
- * store: an execution that ends in between is then in both and shown once, as ended. It is never in
- * neither, because the audit row is written before the queue removes the execution.
+ * The newest live executions, on the first page only, and ended ones page by page. The queue is read before
+ * the store. An execution that ends in between is then in both and shown once, as ended. None is missing from
+ * both, because the audit row is written before the queue removes the execution.
  */
 async function mixedPage(
   context: RouteContext,

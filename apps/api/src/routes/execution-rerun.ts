@@ -19,7 +19,9 @@ import { NOTED_EVENTS, rerunNotes } from '../rerun/notes.ts'
 import type { App, RouteContext } from '../route-context.ts'
 import { executionParams, FAILURES, waitSchema } from '../wire-schemas.ts'
 
-/** Enough to find what changed since. A tenant with more changes since then gets fewer notes. */
+/**
+ * How many events are searched for changes since the first run. If there are more, older changes get no note.
+ */
 const EVENTS_LOOKED_AT = 100
 
 export function executionRerun(app: App, context: RouteContext): void {

@@ -187,9 +187,9 @@ async function workerReports(cells: ReadonlyMap<number, Redis>): Promise<[worker
 }
 
 /**
- * The summary without figures of the fleet and without the details of failed probes. `why` and `fix` stay as
- * fields, because the contract's Probe has them. All others go, also those that workers of another version
- * add.
+ * The summary without figures of the fleet and without the details of failed probes. Of a failed probe, `why`
+ * and `fix` stay with a general text, because the contract's Probe has them. All its other fields are
+ * removed, also those that workers of another version add.
  */
 function withoutDetails({ workers, ...summary }: BackendSummary): BackendSummary {
   return {

@@ -102,7 +102,7 @@ export function sessionFiles(app: App, context: RouteContext): void {
     },
   )
 
-  // In its own scope, because all other routes accept JSON bodies only.
+  // This route has its own scope, because all other routes accept JSON bodies only.
   void app.register(async (scope) => {
     const raw = scope as App
     raw.addContentTypeParser('application/octet-stream', context.readBody)

@@ -1,6 +1,6 @@
 /**
  * GET /v1/sessions/{id}/outputs and outputs/{path}: what the file operation `collect` stored for a session.
- * The ID is the `run_id` of these executions. Neither call reaches a sandbox.
+ * The ID is the `run_id` of the executions that collected it. Neither call reaches a sandbox.
  */
 import {
   artifactSchema,
@@ -29,7 +29,7 @@ const outputsParams = z.strictObject({
 })
 const outputsQuery = z.strictObject({ tenant_id: tenantQuery })
 
-/** A cursor holds a path: 512 characters of 3 bytes, more where secrets were replaced, in base64. */
+/** A cursor contains a path in base64: 512 characters of 3 bytes, or more if secrets were replaced in it. */
 const pathCursor = z.string().min(1).max(8192).meta({
   description: 'next_cursor of the page before, for the same session and tenant. Default: the first page.',
   example: 'AYx3…',

@@ -10,7 +10,10 @@ import { FAILURES, tenantQuery, timeQuery } from '../wire-schemas.ts'
 /** The range when the caller names no start. */
 const DEFAULT_RANGE_MS = 3_600_000
 
-/** Statements at once, of the 6 connections that all tenants share. One caller may have half of them. */
+/**
+ * Statements of this route at once. They use the 6 connections that all tenants share. One caller may run
+ * half of these statements.
+ */
 const AT_ONCE = 4
 
 const STEPS = Object.keys(SERIES_STEPS) as [SeriesStep, ...SeriesStep[]]

@@ -84,7 +84,7 @@ export const command: Command = {
     const caps = await api.ask(tenantCapsSchema, 'GET', `${path}/caps`)
     if (verb === 'get') await report(api, path, line, caps, context.terminal)
     else if (verb === 'set') {
-      // Only the named caps, because somebody else may change other caps at the same time.
+      // Sends only the named caps, because somebody else may change other caps at the same time.
       const changes = changesOf(caps, line)
       const stored = await api.ask(tenantCapsSchema, 'PATCH', `${path}/caps`, changes)
       await report(api, path, line, stored, context.terminal)

@@ -47,7 +47,7 @@ const completionOf = (name: string, summary: string, { usage, flags }: Command):
   flags: Object.entries<Flag>({ ...flags, ...COMMON_FLAGS }),
 })
 
-/** In single quotes of any of these shells. */
+/** Quotes `text` so that each of these shells reads it as one word. */
 const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`
 
 function bash(all: readonly Completion[]): string {

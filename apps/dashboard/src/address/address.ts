@@ -43,7 +43,7 @@ export function pageAddress(path: string, query: Query = {}): string {
   return text === '' ? path : `${path}?${text}`
 }
 
-/** Paths that the server answers itself: a link there loads. */
+/** Paths that the server answers itself. The browser loads a link to such a path. */
 const OF_SERVER = /^\/(v1|ui|mcp|api|docs|assets|metrics|healthz|readyz|openapi\.json|\.well-known)(\/|$)/
 
 /** Starts to follow links and the browser’s back and forward. Returns a function that ends it. */

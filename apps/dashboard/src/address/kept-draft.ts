@@ -13,7 +13,7 @@ export interface Draft {
 
 const NAME = 'playground'
 
-/** Keeps a draft for a key. False if the browser has no space for it: then nothing is kept. */
+/** Keeps a draft for a key. False if the browser cannot store it. Then nothing is kept. */
 export function keepDraft(keyId: string, draft: Draft): boolean {
   try {
     sessionStorage.setItem(NAME, JSON.stringify({ keyId, draft }))
@@ -36,7 +36,7 @@ export function keptDraft(keyId: string): Draft | null {
   return null
 }
 
-/** Forgets it. */
+/** Deletes the stored draft. */
 export function forgetDraft(): void {
   try {
     sessionStorage.removeItem(NAME)

@@ -1,4 +1,4 @@
-/** Calls that make one new execution each, even if one sends them again because an answer was lost. */
+/** Calls that create one new execution each, even if they are sent again because an answer was lost. */
 import { call } from './call.ts'
 
 const KEY_BYTES = 16

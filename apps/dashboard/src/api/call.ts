@@ -1,4 +1,4 @@
-/** Calls of the API. The session’s cookie goes with them by itself; no key is in this page. */
+/** Calls of the API. The browser adds the cookie of the sign-in. No key is in this page. */
 import { signal } from '@preact/signals'
 import type { Query } from '../address/address.ts'
 import { asFailure, failureOf, Failure } from './failure.ts'
@@ -55,5 +55,5 @@ export async function call<T>(method: string, path: string, options: CallOptions
   }
 }
 
-/** GET. */
+/** Sends a GET and resolves with the JSON of its answer. */
 export const read = <T>(path: string, options: CallOptions = {}): Promise<T> => call<T>('GET', path, options)

@@ -10,7 +10,10 @@ interface FailureFacts {
   details?: Readonly<Record<string, unknown>>
 }
 
-/** A failed call. `code` is that of docs/errors.md, or `unreachable` when no answer came. */
+/**
+ * A failed call. `code` is one of docs/errors.md, `unreachable` without an answer, or `unexpected` for an
+ * answer in another form.
+ */
 export class Failure extends Error {
   readonly code: string
   readonly status: number

@@ -12,7 +12,7 @@ export interface Session {
   tenant_id: string | null
   read_only: boolean
   expires_at: string
-  /** Of the API. */
+  /** The version of the API. */
   version: string
   /** Where Jaeger shows traces. Null for keys of tenants, and when the API has no address of Jaeger. */
   jaeger_url: string | null
@@ -24,7 +24,7 @@ const current = signal<Session | null | undefined>(undefined)
 /** The session. Null when nobody is signed in, undefined before the first answer. */
 export const session = computed(() => (signedOut.value ? null : current.value))
 
-/** Why it is not known who is signed in. Null if it is known. */
+/** Why it is unknown who is signed in, or why a link did not sign in. Otherwise null. */
 export const sessionFailure = signal<Failure | null>(null)
 
 /**
@@ -89,7 +89,9 @@ export async function signIn(apiKey: string): Promise<void> {
   sessionFailure.value = null
 }
 
-/** Signs out here and at the server. Without an answer the cookie stays until it ends. */
+/**
+ * Signs out here and at the server. If the server does not answer, the cookie stays until the sign-in ends.
+ */
 export async function signOut(): Promise<void> {
   forgetDraft()
   await call<void>('DELETE', '/ui/session').catch(() => undefined)

@@ -15,9 +15,9 @@ export interface Resource<T> {
 const MOST_BACKOFF_MS = 30_000
 
 /**
- * `load` is called at once, again when `of` changes, and every `everyMs` milliseconds after an answer (null:
- * never). A hidden page loads nothing; it loads at once when it is seen again. A change of `of` drops what
- * was loaded for another value.
+ * `load` is called at once, again when `of` changes, and `everyMs` milliseconds after each answer (null:
+ * again only after a failure). A hidden page loads nothing; it loads at once when it is seen again. A change
+ * of `of` drops what was loaded for another value.
  */
 export function useResource<T>(
   of: string,

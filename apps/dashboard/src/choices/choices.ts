@@ -8,7 +8,7 @@ import { signal } from '@preact/signals'
 export interface Choices {
   scheme: 'system' | 'light' | 'dark'
   density: 'comfortable' | 'compact'
-  /** Of the times that are shown. */
+  /** The zone of the times that are shown. */
   zone: 'utc' | 'local'
 }
 export type Choice = keyof Choices
@@ -33,7 +33,7 @@ export const choices = signal<Choices>({
   zone: found('zone'),
 })
 
-/** Whether the browser refused to keep a choice. It then holds until the page is loaded again. */
+/** Whether the browser refused to keep a choice. The choice then applies until the page is loaded again. */
 export const isForgotten = signal(false)
 
 /** Applies a choice at once, and keeps it. */

@@ -7,5 +7,5 @@ for (const name of ['scheme', 'density', 'zone'])
     const kept = window.localStorage.getItem(`cofferdam.${name}`)
     if (kept !== null) document.documentElement.dataset[name] = kept
   } catch {
-    // The browser keeps nothing for this page. The defaults hold.
+    // The browser stores nothing for this page, so the defaults apply.
   }

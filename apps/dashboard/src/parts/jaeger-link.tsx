@@ -1,6 +1,6 @@
 import { session } from '../api/session.ts'
 
-/** What a trace’s ID may have: nothing that could lead elsewhere. */
+/** The only form that a trace ID may have, so that the link cannot lead to another page. */
 const TRACE_ID = /^[0-9a-f]{32}$/
 
 /** A trace in Jaeger, in another tab. Null if the operator named no Jaeger. */

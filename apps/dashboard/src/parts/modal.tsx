@@ -13,7 +13,8 @@ export function Modal(props: { title: string; onClose: () => void; children: Com
       shown?.close()
     }
   }, [])
-  // The browser fires the close event later. By then another dialog may be open where this one was.
+  // The browser fires the close event late. Another dialog may then be open at the same place in the page,
+  // and must stay open.
   const closed = (): void => {
     if (isMounted.current) props.onClose()
   }

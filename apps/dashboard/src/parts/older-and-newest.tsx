@@ -1,6 +1,9 @@
 import { withQuery } from '../address/address.ts'
 
-/** The way through the pages of a list. `cursor` is the page that is shown, null for the newest. */
+/**
+ * Links to the newest and to the next older page of a list. `cursor` is the page that is shown, null for the
+ * newest.
+ */
 export function OlderAndNewest({ cursor, next }: { cursor: string | null; next: string | null }) {
   if (cursor === null && next === null) return null
   return (

@@ -10,7 +10,7 @@ export function ToneDot({ tone, children }: { tone: Tone; children: string }) {
   )
 }
 
-/** How an execution stands. */
+/** The status of an execution, or its ending, as a dot with a word. */
 export function StandingDot({ status, ending }: { status: Status; ending: string | null }) {
   const { words, tone } = standing(status, ending)
   return <ToneDot tone={tone}>{words}</ToneDot>

@@ -3,7 +3,7 @@ import { choices, offsetAt } from '../choices/choices.ts'
 import { relative } from '../words/figures.ts'
 import { dayAndClock, zoneName } from '../words/moments.ts'
 
-/** The time of all relative moments on the page. One timer moves them together, once a second. */
+/** The present time for all relative times on the page. One timer updates it once a second. */
 export const now = signal(Date.now())
 
 /** Further away than this, the day says more than how long ago it was. */

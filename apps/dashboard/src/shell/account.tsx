@@ -2,7 +2,7 @@ import { pageAddress } from '../address/address.ts'
 import { session, signOut } from '../api/session.ts'
 import { When } from '../parts/when.tsx'
 
-/** Who is signed in, and the way out. */
+/** Who is signed in, and a button to sign out. */
 export function Account() {
   const who = session.value
   if (who === null || who === undefined) return null

@@ -5,7 +5,7 @@ export interface PageEntry {
   title: string
   /** The first part of its path. The overview has none. */
   path: string
-  /** Goes there after `g`. */
+  /** The key that opens this page when it is pressed after `g`. */
   key: string
   /** The path of a 16 by 16 icon, drawn as a line. */
   icon: string

@@ -1,4 +1,4 @@
-/** Where a text of the search box leads: what it looks like decides which filter it becomes. */
+/** Finds the page and the filter for a text from the search box, by the form of the text. */
 import type { Query } from '../address/address.ts'
 
 export interface SearchTarget {

@@ -6,7 +6,7 @@ import { showsHelp } from './help-dialog.tsx'
 import { SearchBox } from './search-box.tsx'
 import { TenantSwitch } from './tenant-switch.tsx'
 
-/** The bar at the top: where one is, for whom, and who one is. */
+/** The bar at the top: the tenant, the search box, whether the API answers, and who is signed in. */
 export function TopBar() {
   return (
     <header class="top-bar">

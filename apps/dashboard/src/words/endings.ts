@@ -1,4 +1,4 @@
-/** How an execution stands, in a word or two, and the tone in which it is shown. */
+/** The status of an execution in a word or two, and the tone in which it is shown. */
 import type { ExecutionResult, ExecutionState } from '@cofferdam/client'
 
 export type Ending = ExecutionResult['ending']

@@ -20,7 +20,7 @@ export interface ScaledPool {
   /** The label of its metrics. */
   name: string
   settings: SpareSettings
-  /** Null: only the metrics. */
+  /** Null if the dispatcher only publishes metrics, and something else scales the pool. */
   warmPool: WarmPool | null
 }
 

@@ -5,7 +5,7 @@ import type { SpareSettings } from './spare-settings.ts'
 import { nextSpare, wantedSpare, type SpareState } from './spare-target.ts'
 
 export interface SparePlan {
-  /** A session that needs a new sandbox arrived. */
+  /** A session arrived. It may need a new sandbox. */
   arrived(nowMs: number): void
   /** A session's sandbox was ready `tookMs` after it was asked for. */
   sandboxReady(tookMs: number, nowMs: number): void

@@ -10,7 +10,7 @@ import type { SpareSettings } from './spare-settings.ts'
 export interface SpareInputs {
   /** Work items that wait to be claimed, from the queue's statistics. 0 if unknown. */
   depth: number
-  /** Sessions per second that need a new sandbox (arrivals.ts). */
+  /** Sessions that arrive per second and may need a new sandbox (arrivals.ts). */
   arrivalsPerSecond: number
   /** Seconds until a claimed pod is replaced (refill-time.ts). */
   refillSeconds: number

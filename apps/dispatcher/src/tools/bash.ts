@@ -159,7 +159,7 @@ function outputOf(result: ExecutionResult, path: string, status: string): string
   const isCut = text.length > kept || result.stderr_truncated
   const shown = text.slice(-kept).replace(ANSI, '').replace(/\n+$/, '')
   if (!isCut) return shown
-  // The sandbox passes on no more output than this, so the real end is missing.
+  // Only the first BOUNDS.fullOutputBytes leave the sandbox, so the real end of a longer output is missing.
   const note =
     result.stderr_bytes > BOUNDS.fullOutputBytes
       ? `[of ${result.stderr_bytes} bytes, this is the end of the first ${BOUNDS.fullOutputBytes}]\n`
@@ -167,7 +167,7 @@ function outputOf(result: ExecutionResult, path: string, status: string): string
   return `[output truncated]\n${note}${shown}`
 }
 
-/** Messages of bash begin with the file of the command, which the agent has not written. */
+/** Replaces the path of the script file in bash's messages, because the agent does not know that file. */
 function nameShell(text: string, path: string): string {
   if (path === '') return text
   return text

@@ -24,7 +24,7 @@ const GREP = {
   timeout_ms: 60_000,
   skipped: SKIPPED,
 }
-/** For the start of Python and to report, after the tool's own time limit. */
+/** Extra time after the tool's own limit, in which Python can start and report. */
 const MARGIN_MS = 10_000
 /** ripgrep gets the pattern as an argument, and no argument may have more than 128 KiB. */
 const MAX_PATTERN_BYTES = 64 * 1024

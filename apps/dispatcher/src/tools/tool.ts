@@ -1,7 +1,7 @@
 /**
  * A tool is two pure functions: from the agent's input to an execution, and from the execution's result to
- * the agent's answer. Nothing in this folder does I/O, except that the Python sources are read when the
- * module loads.
+ * the agent's answer. Nothing in this folder does I/O, except that the sources in Python and bash are read
+ * when the module loads.
  */
 import { parse, type ExecutionResult, type Program, type limitsSchema } from '@cofferdam/contract'
 import type { z } from 'zod'

@@ -1,8 +1,8 @@
 """Stands in for the vsock device of a machine that has none. vm_init.py follows in the same file.
 
-The host's connections to the ports 5004 and 5005 of vsock come by the virtio-serial ports of these numbers.
-Each carries one at a time, and this process connects it to the listener by vsock_loopback. A frame is a
-letter, the length of its data in four bytes, and the data:
+The host reaches the vsock ports 5004 and 5005 over virtio-serial ports with the same numbers. Each serial
+port carries one connection at a time. This process connects it to the guest's listener over vsock_loopback.
+A frame is a letter, the length of its data in four bytes, and the data:
 
     from the host: O open, D data, E no more data, C close
     to the host:   R ready, A accepted, N nobody listens, D data, E no more data, C closed

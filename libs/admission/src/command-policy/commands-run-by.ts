@@ -111,7 +111,7 @@ function shellRuns(words: readonly Argument[], input: Argument | undefined): Run
     }
     if (!/^[-+]/.test(word)) break
     if (word.startsWith('--')) {
-      // Files that are run before anything else.
+      // These options name files that the shell runs before anything else.
       if (/^--(rcfile|init-file)/.test(word)) return [{ unclear: `the option ${word} is not read` }]
       continue
     }

@@ -41,7 +41,7 @@ function reading(read: (state: Reading) => void): Found[] {
   read(state)
   if (state.evaluates && state.hides)
     state.found.push({ unclear: '$(', why: 'a quoted substitution may be evaluated as arithmetic' })
-  // After `unset` of a function, its name means the program again.
+  // If the text unsets anything, the name of each function may mean the program again.
   return state.found.map((found) =>
     'argv' in found && state.unsets ? { ...found, ownFunction: false } : found,
   )

@@ -32,7 +32,8 @@ const JUDGE_MS = 500
 const SMALL_CHARACTERS = 8192
 
 /**
- * Judges what a program would run, in at most half a second. Pure. Of scripts, only those in bash are judged.
+ * Judges what a program would run, in at most half a second. Pure. Scripts in other languages than bash are
+ * allowed unread.
  */
 export function judgeCommand(program: Program, rules: CommandRules): CommandJudgement {
   if (rules.allow === null && rules.block.length === 0) return { allowed: true }

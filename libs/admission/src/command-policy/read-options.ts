@@ -14,7 +14,7 @@ export interface OptionShape {
   long?: Readonly<Record<string, 'none' | 'value' | 'attached'>>
   /** Words between the options and the command. */
   operands?: number
-  /** NAME=VALUE words may stand before the command. */
+  /** NAME=VALUE words may come before the command. */
   assignments?: boolean
 }
 

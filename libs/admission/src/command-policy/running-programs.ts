@@ -1,6 +1,7 @@
 /**
- * Programs and builtins that run other commands, and where their words name the command. Programs that are
- * not listed run nothing that a shell text shows: other interpreters, editors, build tools (docs: hygiene).
+ * Programs and builtins that run other commands, and where their words name the command. Other interpreters,
+ * editors and build tools are not listed, because the shell text does not show what they run
+ * (docs/command-policy.md).
  */
 import type { OptionShape } from './read-options.ts'
 

@@ -188,9 +188,9 @@ export async function startAgentcoreDouble(options: AgentcoreOptions = {}): Prom
 }
 
 /**
- * Returns the ID in an identifier: the service's own ID, an ID that ends in ten characters chosen by the
- * service, or the ARN of either. Returns null for the bare name of an interpreter, by which the service finds
- * none. Shapes of IDs: API_StartCodeInterpreterSession of the AWS API reference; of ARNs:
+ * Returns the ID in an identifier, which is an ID or its ARN. An ID is that of AWS's own interpreter, or ends
+ * in ten characters chosen by the service. Returns null for a bare name, because the service finds no
+ * interpreter by its name. Shapes of IDs: API_StartCodeInterpreterSession of the AWS API reference; of ARNs:
  * awslabs/open-agentic-platform, spikes/agentcore-code-interpreter/FINDINGS.md.
  */
 function idIn(identifier: string): string | null {
@@ -227,7 +227,7 @@ function parsed(body: Buffer): Record<string, unknown> {
     const json: unknown = JSON.parse(body.toString('utf8'))
     if (typeof json === 'object' && json !== null) return json as Record<string, unknown>
   } catch {
-    // The error below covers this case too.
+    // For text that is not JSON, the error below is thrown.
   }
   throw new Failure('ValidationException', 'The body is not a JSON object', 'CannotParse')
 }

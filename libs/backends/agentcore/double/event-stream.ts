@@ -36,13 +36,16 @@ export const event = (payload: object, type = 'result'): Buffer =>
     JSON.stringify(payload),
   )
 
-/** A frame for which the SDK throws the class of that name. `type` starts with a lower-case letter. */
+/**
+ * A frame for which the SDK throws the exception class that `type` names. `type` starts with a lower-case
+ * letter.
+ */
 export const exception = (type: string, message: string): Buffer =>
   frame(
     { ':exception-type': type, ':content-type': 'application/json', ':message-type': 'exception' },
     JSON.stringify({ message }),
   )
 
-/** A frame for which the SDK throws an Error of that name. */
+/** A frame for which the SDK throws an Error whose name is `code`. */
 export const unmodelled = (code: string, message: string): Buffer =>
   frame({ ':error-code': code, ':error-message': message, ':message-type': 'error' })

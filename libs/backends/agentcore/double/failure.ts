@@ -39,7 +39,7 @@ export const reply = (response: ServerResponse, status: number, body: object): v
 export function fail(response: ServerResponse, failure: Failure): void {
   response.setHeader('x-amzn-errortype', `${failure.type}:http://internal.amazon.com/coral/`)
   const { field, message } = failure
-  // The model requires a reason for this class.
+  // AWS's service model requires a `reason` in a ValidationException.
   const reason =
     failure.reason ?? (failure.type === 'ValidationException' ? 'FieldValidationFailed' : undefined)
   reply(response, STATUS[failure.type] ?? 500, {

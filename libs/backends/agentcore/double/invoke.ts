@@ -45,7 +45,10 @@ export function toolCall(body: Arguments): { name: string; arguments: Arguments 
   return { name: String(name), arguments: given as Arguments }
 }
 
-/** Runs the call after the session's earlier calls. Throws a Failure before the answer begins. */
+/**
+ * Runs the call after the session's earlier calls. Throws a Failure only while the answer has not begun.
+ * Afterwards an error is sent as a frame.
+ */
 export async function invoke(
   session: Session,
   call: { name: string; arguments: Arguments },

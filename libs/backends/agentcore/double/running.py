@@ -12,7 +12,7 @@ HOME, KERNEL = "/home/user", "/opt/kernel.py"
 # A daemon that a program left may keep the program's pipes open for ever. Wait this long for the end of the
 # pipes, then read what they hold.
 DRAIN_S = 0.2
-# Stop reading a pipe that never runs empty after this time.
+# Wait at most this long for a pipe that never runs empty.
 FLOOD_S = 20
 ENVIRONMENT = {name: os.environ[name] for name in ("PATH", "HOME", "LANG")}
 
@@ -31,7 +31,7 @@ class Stream:
         self.decoder, self.unsaid = codecs.getincrementaldecoder("utf-8")("replace"), b""
 
     def end(self):
-        """Reports no output that comes later."""
+        """Stops the reports: `on_text` gets no output that comes later."""
         with self.changed:
             self.on_text = None
 

@@ -15,7 +15,8 @@ export function capabilitiesOf(settings: AgentcoreConfig, keepsTurns: boolean): 
     artifacts: true,
     // Output is live if the service passes it on early. For background programs, the worker polls.
     streaming: true,
-    // A session keeps the whole state of its machine, and nothing can prove that it is clean.
+    // A session keeps the whole state of its machine, and nothing can prove that it is clean. So only the
+    // scope that shares all of it is offered.
     sessions: keepsTurns ? ['interpreter'] : [],
     preloads: [],
     value: settings.languages.includes('python'),

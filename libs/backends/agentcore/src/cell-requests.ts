@@ -8,7 +8,10 @@ import type { CallMore, DataPlane, SessionPlace } from './data-plane.ts'
 import { retryLost, retryThrottled, ATTEMPTS } from './retry-calls.ts'
 import { readAnswer, type Answer } from './read-answer.ts'
 
-/** Longest wait for the account's rate. With `before` it is 10 s, as another backend may serve instead. */
+/**
+ * Longest wait for the account's rate limit. With `before` the wait is at most 10 s, because another backend
+ * may serve instead.
+ */
 const TURN_MS = 60_000
 
 export interface CellRequests {

@@ -3,7 +3,7 @@ import { createCellSession } from './cell-session.ts'
 import type { ToolResult } from './consume-stream.ts'
 import type { DataPlane } from './data-plane.ts'
 
-/** A session whose machine prints this for every command. */
+/** A session whose machine answers every command with this stdout, or fails every command with this error. */
 const saying = (stdout: string | Error) =>
   createCellSession(
     {

@@ -10,7 +10,10 @@ import { retryLost } from './retry-calls.ts'
 import type { Answer } from './read-answer.ts'
 import { runOnce, type ProgramRequest, type Ran } from './run-once.ts'
 
-/** An empty listing is the cheapest sign of life. Its time includes up to 10 s of waiting for the rate. */
+/**
+ * An empty listing is the cheapest check that a session answers. SIGN_MS includes up to 10 s of waiting for
+ * the rate limit.
+ */
 const SIGN_OF_LIFE = { op: 'list', globs: [], most: 0 }
 const SIGN_MAX = 1024
 const SIGN_MS = 15_000
@@ -24,13 +27,16 @@ export interface CellSession {
   /** Marks the session as unfit for another program. */
   spoil(): void
   /**
-   * Uploads files. Returns the `archive` of the request that unpacks them, which throws for a path that is
-   * not valid. Throws `sandbox_lost`, or `internal` if the service did not take the files.
+   * Uploads files. Returns the `archive` for the request that unpacks them. That request throws for a path
+   * that is not valid. Throws `sandbox_lost`, or `internal` if the service did not take the files.
    */
   upload(files: readonly ProgramFile[], signal: AbortSignal): Promise<string>
   /** `archive`: uploaded files to unpack first, from `upload`. `most` bounds the bytes of the answer. */
   ask(request: { op: string; archive: string | null }, most: number, signal: AbortSignal): Promise<Answer>
-  /** Whether it answers. Throws `backend_unavailable` if rate, rights or keys prevent the question. */
+  /**
+   * Whether the session answers. Throws `backend_unavailable` if the rate limit, the rights or the keys
+   * prevent the question.
+   */
   isAlive(signal: AbortSignal): Promise<boolean>
   /** Number of out-of-memory kills by the machine's kernel since the last program began; 0 if unknown. */
   oomKills(signal: AbortSignal): Promise<number>
@@ -92,7 +98,8 @@ export function createCellSession(service: DataPlane, id: SessionPlace, base: st
         return true
       } catch (error) {
         const failure = openFailure(error, 'sign_of_life')
-        // The request did not reach the session: rate, rights and keys say nothing about it.
+        // The request did not reach the session. So a refusal because of the rate limit, the rights or the
+        // keys says nothing about the session.
         const isUnasked = isRefused(error) || failure === error
         if (isUnasked && failure.code === 'backend_unavailable') throw failure
         return false

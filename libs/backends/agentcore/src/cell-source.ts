@@ -11,7 +11,7 @@ const OWN = ['__init__', 'capture', 'cell', 'child', 'kept', 'live', 'redact', '
 /** Modules of the guest agent, which follow no symbolic link when they read or write files. */
 const SHARED = ['glob', 'walk', 'workdir'] as const
 
-/** Increased when a session must have something new before this worker can use it. */
+/** Version of the cell, which is part of the ready marker. */
 const VERSION = 1
 
 let sources: Record<string, string> | null = null
@@ -50,7 +50,10 @@ __cofferdam_ready__()
 `
 }
 
-/** A folder beside the tools' files, whose paths are relative to the interpreter's start folder. */
+/**
+ * The folder of our modules, in the interpreter's start folder. The paths of the file tools are relative to
+ * that folder too.
+ */
 const folderOf = (nonce: string): string => `.cofferdam-${nonce}`
 
 /** A request as Python code for the session's interpreter (executeCode). */

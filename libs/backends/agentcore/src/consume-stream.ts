@@ -103,7 +103,7 @@ async function* endingAfter<T>(stream: AsyncIterable<T>, isWhole: () => boolean)
   }
 }
 
-/** Returns true if the event has structured content. */
+/** Adds an event to `held`. Returns true if the event has structured content. */
 function add(held: ToolResult, result: CodeInterpreterResult): boolean {
   held.content.push(...(result.content ?? []))
   held.isError = result.isError ?? held.isError

@@ -1,6 +1,6 @@
 /**
  * The data plane's operations. The client for session operations repeats calls; the client that runs programs
- * never does. Every call waits for its turn in the account's rate. The first call loads the SDK.
+ * never does. Every call first waits for the account's rate limit. The first call loads the SDK.
  */
 import type { ToolArguments, ToolName, BedrockAgentCoreClientConfig } from '@aws-sdk/client-bedrock-agentcore'
 import { CofferdamError, type RateGate } from '@cofferdam/contract'
@@ -36,7 +36,7 @@ export interface CallMore {
   onText?: OnText
   /** Parent for the service's own spans, in the W3C form. */
   traceParent?: string | undefined
-  /** How long the call may wait for its turn in the account's rate. */
+  /** How long the call may wait for the account's rate limit. */
   turnMs?: number
 }
 
@@ -194,9 +194,9 @@ const SOCKETS = 500
 const CONNECT_MS = 5_000
 
 /**
- * Loads the SDK and makes no request. `lifecycle` repeats calls: a Start has its token, and a Stop may come
- * twice. `invoke` never repeats: with the SDK's default, a broken connection ran the program twice
- * (measured).
+ * Loads the SDK and makes no request. `lifecycle` repeats calls, because a Start has an idempotency token and
+ * a second Stop does no harm. `invoke` never repeats: with the SDK's default, a broken connection ran the
+ * program twice (measured).
  */
 async function openClients(config: AgentcoreConfig) {
   const sdk = await import('@aws-sdk/client-bedrock-agentcore')

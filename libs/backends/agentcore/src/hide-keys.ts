@@ -73,7 +73,10 @@ function refusalOf(error: Error): NonNullable<Refused['refusal']> {
 const isWord = (value: unknown): value is string =>
   typeof value === 'string' && /^[\w.[\]]{1,64}$/.test(value)
 
-/** If the credentials could not be loaded, no request contained them. */
+/**
+ * Returns the keys to hide. Returns none if the credentials could not be loaded, because then no request
+ * contained them.
+ */
 async function keysOf({ config }: KeyedClient, { name }: Error): Promise<string[]> {
   if (name === 'CredentialsProviderError') return []
   try {

@@ -202,7 +202,10 @@ export const createBackend = (config: AgentcoreConfig, deps: AgentcoreDeps, name
 
 export { interpretersFor, type Interpreters } from './interpreters.ts'
 
-/** An overloaded service denies for up to 3 s that it has a session whose Start it has answered. */
+/**
+ * For this long after Start, a stop that finds no session is repeated. For up to 3 s, an overloaded service
+ * does not find a session that it has just started.
+ */
 const UNKNOWN_MS = 10_000
 
 /** `DataPlane.stop` that remembers sessions that it could not stop, and repeats the stop later. */

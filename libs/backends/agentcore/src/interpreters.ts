@@ -15,13 +15,13 @@ import {
 } from '@cofferdam/contract'
 import type { AgentcoreConfig } from './config.ts'
 
-/** The backend's view of provisioning; `BackendDeps.interpreters`. */
+/** The backend's view of provisioning; `AgentcoreDeps.interpreters`. */
 export interface Interpreters {
   /** ID at the service (`<name>-<10 characters>`); null if there is none. Throws `store_unavailable`. */
   find(tenantId: string, environment: Environment): Promise<string | null>
   /**
-   * Reports that the service no longer knows interpreter `id`. Not for a missing session. The reconciler then
-   * creates a new one. Does nothing if another ID is on record or if `id` is new.
+   * Reports that the service no longer knows interpreter `id`, so that the reconciler creates a new one. Must
+   * not be called for a missing session. Does nothing if another ID is on record or if `id` is new.
    */
   forget(tenantId: string, environment: Environment, id: string): Promise<void>
   /**

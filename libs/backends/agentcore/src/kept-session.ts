@@ -1,8 +1,8 @@
 /**
  * Sessions kept for the next execution with the same key, on any worker (remote/take-turn.ts). A session
  * lives for an absolute time. It is replaced if it could end before a program's hard deadline. The entry
- * holds the session's name before the session is requested, so that none is forgotten. It holds the ID once
- * the session has rested, or at once if the session was warm.
+ * holds the session's name before the session is requested, so that none is forgotten. It gets the session's
+ * ID at the end of the first turn, or at once if the session was warm.
  */
 import { CofferdamError, type SessionEntry, type SessionRegistry } from '@cofferdam/contract'
 import type { SessionLimits, AtRest, Kept, Promised, SessionKeeper } from '@cofferdam/backend-remote'
@@ -52,7 +52,7 @@ export function createKeeper(parts: KeeperParts, interpreter: string): SessionKe
     startMs: parts.readyMs,
     logger: parts.logger,
     refuse(entry, spec) {
-      // File operations use the session as it is.
+      // File operations are allowed in a session of any scope or network.
       if (spec.program.type === 'files') return
       if (entry.scope !== spec.session?.scope || entry.handle['interpreter'] !== interpreter)
         throw new CofferdamError('conflict', 'The session is open with another scope or network.')

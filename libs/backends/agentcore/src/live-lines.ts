@@ -40,7 +40,10 @@ export function createLiveLines(nonce: string): LiveLines {
   }
 }
 
-/** Removes these lines from a tool's output, whose last newline the service strips. */
+/**
+ * Removes the live lines from a tool's output. The last one may lack its newline, because the service strips
+ * the output's last newline.
+ */
 export const withoutLines = (text: string, nonce: string): string =>
   text.replaceAll(linesOf(nonce, '(?:\\r?\\n|$)'), '')
 

@@ -26,7 +26,7 @@ export type SandboxOpener = (spec: SandboxSpec, interpreter: string, signal: Abo
 export function createSandboxOpener(parts: SandboxOpenerParts): SandboxOpener {
   const { name, settings, deps, warm, service } = parts
 
-  /** Each worker has its own warm sessions. */
+  /** Null unless the sandbox is this worker's, because each worker has its own warm sessions. */
   const takeWaiting = async (
     spec: SandboxSpec,
     interpreter: string,
@@ -42,7 +42,8 @@ export function createSandboxOpener(parts: SandboxOpenerParts): SandboxOpener {
       interpreter,
       name: ownedName(settings.session_prefix, spec),
       seconds: Math.ceil(Math.min(lifeMs, LIFE_MS.most) / 1000),
-      // Includes the sandbox, because an attempt may repeat and an old token returns an ended session.
+      // Includes the sandbox's ID: an attempt may open a second sandbox, and the old token would return the
+      // ended session.
       token: [spec.executionId, spec.attempt, spec.sandboxId],
       traceParent: traceParentOf(spec),
     }

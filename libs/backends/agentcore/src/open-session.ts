@@ -39,8 +39,8 @@ export interface OpenParts {
 }
 
 /**
- * Throws `backend_unavailable`, `sandbox_open_failed`, `protocol_violation` or the signal's reason. Leaves no
- * session.
+ * Throws `backend_unavailable`, `sandbox_open_failed`, `protocol_violation` or the signal's reason. When it
+ * throws, every session that it started is stopped, now or later.
  */
 export async function openSession(
   parts: OpenParts,
@@ -132,7 +132,8 @@ const isForNow = (error: unknown): boolean => isThrottled(error) || isGone(error
 async function proveReady(service: DataPlane, id: SessionPlace, signal: AbortSignal): Promise<CellSession> {
   let nonce = ''
   const install = async (): Promise<ToolResult> => {
-    // A throttled stream does not tell whether the previous preamble was installed.
+    // Each attempt needs a new nonce, and so a new folder: a throttled stream does not tell whether the
+    // preamble was run.
     nonce = newNonce()
     return await service.call(id, 'executeCode', { code: preamble(nonce), language: 'python' }, signal)
   }

@@ -1,6 +1,7 @@
 /**
- * How often each call of the service is tried, and the retries that are ours. Which failures are throttled or
- * lost: classify-failure.ts. A program may be sent again, but the cell begins it at most once.
+ * How often each call to the service is tried, and our own retries (others are the SDK's).
+ * classify-failure.ts says which failures are throttled or lost. A program may be sent again, but the cell
+ * begins it at most once.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isLostAnswer, isThrottled } from './classify-failure.ts'
@@ -28,7 +29,10 @@ export const ATTEMPTS = {
 const PAUSE_MS = { first: 200, longest: 1000 }
 const LOST_PAUSE_MS = 500
 
-/** Retries while the call is throttled or `isForNow` says so, up to the given number of attempts. */
+/**
+ * Retries while `isForNow` says that the failure is temporary, up to `most` attempts. By default only a
+ * throttled call is temporary.
+ */
 export async function retryThrottled<T>(
   work: () => Promise<T>,
   signal: AbortSignal,

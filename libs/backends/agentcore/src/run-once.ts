@@ -64,7 +64,7 @@ export async function runOnce(
   request: ProgramRequest,
   signal: AbortSignal,
 ): Promise<Ran> {
-  // After an event or a task ID, a refusal says nothing about the program.
+  // After an event or a task ID, a refusal no longer proves that the program did not begin.
   let isStarted = false
   const onStarted = (): void => void (isStarted = true)
   let { once } = request
@@ -98,7 +98,7 @@ export async function runOnce(
   }
 }
 
-/** Runs it with the tool of its carrier and returns the tool's result. */
+/** Runs the program with the tool that its `carrier` names. Returns the tool's result. */
 async function carry(
   requests: CellRequests,
   base: string,

@@ -97,7 +97,7 @@ export async function runProgram(
     both,
   )
   const wallMs = performance.now() - startedAt
-  // After the deadline, we killed the program ourselves.
+  // Counts out-of-memory kills only before the soft deadline. After it, we killed the program ourselves.
   const oomKills = async ({ exitCode }: ToolResult, isStopped: boolean): Promise<number> =>
     exitCode === KILLED_BY_SIGKILL && !isStopped ? await session.oomKills(signal) : 0
   // A program that was stopped may have left processes running.

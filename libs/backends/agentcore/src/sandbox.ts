@@ -92,7 +92,10 @@ export class AgentcoreSandbox implements Sandbox {
     }
   }
 
-  /** The cell stops the program at its soft deadline, because a busy session takes no other call. */
+  /**
+   * Does nothing, because a busy session takes no other call. The cell itself stops the program at its soft
+   * deadline.
+   */
   async interrupt(): Promise<void> {}
 
   async write(files: readonly ProgramFile[]): Promise<void> {

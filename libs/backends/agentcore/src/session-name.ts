@@ -19,7 +19,7 @@ export const ownedName = (
 export const warmName = (prefix: string, owner: WorkerId): string =>
   `${prefix}-${owner}-warm_${randomBytes(8).toString('hex')}`
 
-/** Whether `warmName` makes such names. */
+/** Whether a name has the form of `warmName`. */
 export const isWarmName = (name: string | undefined): name is string => /-warm_[0-9a-f]{16}$/.test(name ?? '')
 
 /** A session of a fleet, for several executions: `<prefix>-kept-<fleet>-<hash of tenant, key, epoch>`. */
@@ -30,7 +30,7 @@ export const keptName = (
   epoch: number,
 ): string => `${prefix}-kept-${fleetOf(owner)}-${digest(tenantId, key, String(epoch)).slice(0, 40)}`
 
-/** Whether `keptName` makes such names for this worker's fleet. */
+/** Whether a name has the form of `keptName` for this worker's fleet. */
 export const isKeptBy = (prefix: string, worker: WorkerId, name: string): boolean =>
   name.startsWith(`${prefix}-kept-${fleetOf(worker)}-`)
 

@@ -1,4 +1,7 @@
-/** Data plane of code and shell pools: three execute dialects of Python, the shell's, files and sessions. */
+/**
+ * Data plane of code and shell pools: three dialects for executing Python, one for shell commands, and calls
+ * for files and sessions.
+ */
 import { randomUUID } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { handleFiles } from './code-files.ts'

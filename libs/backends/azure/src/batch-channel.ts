@@ -1,7 +1,8 @@
 /**
- * A byte stream to an agent that lives for one request. Writes are gathered until a request is complete. One
- * execution then runs it with a fresh agent in the same work directory, and the stream returns its frames.
- * Nothing streams, but this relies only on what the vendor documents.
+ * Looks like a byte stream to an agent, although each agent lives for one request. Writes are gathered until
+ * a request is complete. One execution of the service then runs it with a fresh agent in the same work
+ * directory, and the stream returns the agent's frames. Output comes only at the end, but this relies only on
+ * what the vendor documents.
  *
  *   gather ──whole──▶ batch ──answer──▶ read …
  *                       └─answer lost──▶ its result ──never──▶ another batch · done ──▶ read · else ──▶ lost
@@ -20,7 +21,10 @@ import { isUnspent } from './permit.ts'
 
 /** How often a request that never started is sent. After that, the session counts as lost. */
 const ATTEMPTS = 3
-/** For the agent's start and end: half is added to the program's hard deadline, the whole to the call's. */
+/**
+ * Seconds for the agent's start and end. in-session.py gets half of them in addition to the program's hard
+ * deadline. The call gets all of them in addition to that.
+ */
 const AGENT_S = 20
 /** The time for requests without a program. */
 const COLLECT_S = 60
@@ -42,8 +46,8 @@ export function openBatchChannel(
   /** The permit of the next batch, or null if the session sent none. */
   let permit: string | null = session.permit
   /**
-   * The permit of a program that the service ended for its memory. Asking for its result returns the next
-   * permit.
+   * The permit of a program that the service ended because it ran out of memory. Asking for its result
+   * returns the next permit.
    */
   let aborted: string | null = null
   let hasRun = false
@@ -149,8 +153,8 @@ export function openBatchChannel(
   readable.on('error', () => {})
   const writable = new Writable({
     write(chunk: Buffer, _encoding, done) {
-      // Drop a soft stop: it cannot reach a session that runs an execution. in-session.py has the soft
-      // deadline.
+      // Drop a soft stop, because a session takes no call while it runs an execution. in-session.py enforces
+      // the soft deadline.
       if (!isStop(chunk) || parts.length > 0) take(chunk)
       done()
     },

@@ -26,7 +26,7 @@ const KILLED_FOR_MEMORY = {
   leftovers: false,
 }
 
-/** The exit frame of a program that the service ended for its memory. */
+/** The exit frame of a program that the service ended because it ran out of memory. */
 export function endForMemory(): Buffer {
   const payload = Buffer.from(JSON.stringify(KILLED_FOR_MEMORY))
   const head = Buffer.alloc(5)

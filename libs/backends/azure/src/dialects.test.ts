@@ -6,7 +6,10 @@ import type { PoolApi } from './pool-api.ts'
 const config = { interpreter: 'python', dialect: 'auto', api_timeout_ms: 1000 } as const
 const PATHS: Record<string, Dialect> = { '/executions': 'new', '/code/execute': 'old' }
 
-/** A pool that supports these dialects. It first refuses so many calls as if their dialect were wrong. */
+/**
+ * A pool that supports these dialects. It refuses the first `strayRefusals` calls as if their dialect were
+ * wrong.
+ */
 function poolOf(speaks: readonly Dialect[], strayRefusals: number): { api: PoolApi; asked: string[] } {
   const asked: string[] = []
   const result = { status: 'Succeeded', stdout: '', stderr: '', result: { stdout: '', stderr: '' } }

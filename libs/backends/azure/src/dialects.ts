@@ -47,7 +47,9 @@ export interface Executions {
     argv: readonly string[],
     options: { seconds: number; isRepeatable: boolean; patienceMs?: number; signal?: AbortSignal },
   ): Promise<Executed>
-  /** Makes a call that runs nothing, in the other dialect if the pool refuses one. */
+  /**
+   * Makes a call that runs no program. Repeats it in the other dialect if the pool refuses the current one.
+   */
   spelled<T>(work: (dialect: Dialect) => Promise<T>): Promise<T>
   /** The characters of stdout that an answer can carry. */
   readonly outputMax: number
@@ -147,7 +149,10 @@ function bodyOf(dialect: Dialect, argv: readonly string[], seconds: number): unk
   return dialect === 'old' ? { properties: fields } : { ...fields, outputStreamsMaxLength: OUTPUT_MAX }
 }
 
-/** Runs in its own process, because a program must not depend on the names of the service's interpreter. */
+/**
+ * Python code that runs `argv` as a process of its own, so that it cannot depend on variables in the
+ * service's interpreter.
+ */
 const pythonOf = (argv: readonly string[]): string => `import base64, json, subprocess
 _ = subprocess.run(json.loads(base64.b64decode("${Buffer.from(JSON.stringify(argv)).toString('base64')}")), stdin=subprocess.DEVNULL, capture_output=True)
 print(_.stdout.decode("utf-8", "replace"), end="")
@@ -159,7 +164,7 @@ function fromNew(body: Buffer, isShell: boolean): Executed {
   if (!parsed.success) throw noAnswer()
   const { status, result } = parsed.data
   if (status === 'Running' || status === 'NotStarted') throw noAnswer()
-  // A shell pool returns the exit code there.
+  // A shell pool returns the exit code as `status`.
   const succeeded = isShell
     ? status === '0' || status === 'Succeeded'
     : status === 'Succeeded' || status === 'Success'

@@ -6,7 +6,7 @@ import { createFleetPoolBackend } from './fleet-pool.ts'
 const REF = { backend: 'azure', id: 'sbx', handle: {} } as unknown as SandboxRef
 const signal = new AbortController().signal
 
-/** Pools whose sandboxes carry the pool's name; `away` does not answer. */
+/** Pools whose sandboxes have the pool's endpoint as ID. Pools in `away` do not answer. */
 function scene() {
   const there = new Map<string, number>()
   const away = new Set<string>()

@@ -39,7 +39,10 @@ export function createFleetPoolBackend(
     return backend
   }
 
-  /** A removed pool must not keep the others from being swept. */
+  /**
+   * Asks all remembered pools. Only the newest pool's error is thrown, because a removed pool must not keep
+   * the others from being swept.
+   */
   async function everywhere<T>(ask: (backend: Backend) => Promise<T>): Promise<T[]> {
     const [newest = unset, ...others] = [...remembered.values()].toReversed()
     const asked = others.map(async (backend) => {

@@ -2,7 +2,7 @@
  * Identifiers of sessions at the service. An identifier opens its session to whoever may use the pool. It is
  * an HMAC with a secret that only workers have, over values that are not secret. It appears in no log.
  *
- *   j1<owner><mac>   for one execution: the owner stands in it, so that others find what a dead worker left
+ *   j1<owner><mac>   for one execution: contains the owner, so that others find what a dead worker left
  *   s1<mac><mac>     for a session, which belongs to no worker
  */
 import { createHash, createHmac } from 'node:crypto'

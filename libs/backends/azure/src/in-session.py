@@ -3,14 +3,14 @@
   ask     sends one request to the http_pod.py of an earlier execution, and returns its answer
   batch   gives the request's frames to a new agent in the same work directory, and returns the agent's frames
           up to the end of its answer; carried out once, however often it is requested
-  result  returns the outcome of a batch; if it has not begun, it never will
+  result  returns the outcome of a batch; if the batch has not begun, it never will
 
 A batch has a permit: a file with a secret, named by the secret's hash. Beginning the batch destroys the file,
-so whoever shows the secret later proves that it did not begin. A program has our uid, but cannot know its own
-batch's secret. Each answer to `batch` and `result` has the next permit. A permit that was created after a
-program ran proves nothing.
+so whoever shows the secret later proves that the batch did not begin. A program has our uid, but cannot know
+its own batch's secret. Each answer to `batch` and `result` has the next permit. A permit that was created
+after a program ran proves nothing.
 
-The answer stands between two copies of a nonce, because the service may cut output and programs may print
+The answer is printed between two copies of a nonce, because the service may cut output and programs may print
 too. A long answer is left in a file. A session that replaced this one lacks this folder, so nothing runs
 there.
 """
@@ -91,7 +91,8 @@ def hashed(secret):
 def spends(permit):
     """True for the first call with this permit, unless the permit is forged."""
     place = place_of(permit)
-    # Do it in a child process, so that this process, whose memory a program may read, never holds the secret.
+    # Spend the permit in a child process, so that this process, whose memory a program may read, never holds
+    # the secret.
     child = os.fork()
     if child == 0:
         try:
@@ -141,8 +142,8 @@ def result(wish):
         with open(place_of(wish["permit"]) + ".result", "rb") as found:
             why, data = found.read(16).strip().decode(), found.read()
     except FileNotFoundError:
-        # With the permit of the next batch, since the files may be collected after the service ended this
-        # one.
+        # The answer includes the permit of the next batch, because the worker may still collect files after
+        # the service ended this batch.
         return tell(wish, {"state": "unfinished", "permit": mint()})
     tell(wish, {"state": why, "permit": mint()}, data)
 

@@ -1,6 +1,7 @@
 /**
  * The `azure` backend. Each sandbox is a dynamic session of Azure Container Apps with our guest agent. In a
- * custom container plain requests carry its frames, in an interpreter pool executions do.
+ * custom container, plain requests carry the agent's frames. In an interpreter pool, executions of the
+ * service carry them.
  */
 import {
   CofferdamError,
@@ -27,7 +28,10 @@ import { warnOfLeft } from './start-slot.ts'
 import { createTokens, SESSIONS_AUDIENCE } from './tokens.ts'
 
 const ISOLATION = 'microvm'
-/** A stopping worker waits this long for sessions to be ended again. The cooldown ends the rest. */
+/**
+ * A stopping worker waits this long for the repeated ends of sessions (ending-sessions.ts). The cooldown ends
+ * the rest.
+ */
 const LAST_ENDS_MS = 3000
 const FIX =
   'Set backends.azure: enabled, container_endpoint or interpreter_endpoint (the pool’s ' +
@@ -35,7 +39,7 @@ const FIX =
   'the pool; or try it with `cofferdam double azure`.'
 
 export interface AzureDeps extends BackendDeps {
-  /** This worker's own identity. It precedes the identity in the settings. */
+  /** This worker's own identity. It takes precedence over the identity in the settings. */
   identity?: ManagedIdentity
   /** The pool of the fleet's configuration. Without it, the backend uses only the pool in its settings. */
   fleetPool?: FleetPool
@@ -177,7 +181,8 @@ function capabilitiesOf(
       settings.languages ??
       (kind === 'container' ? ['python', 'javascript', 'typescript', 'bash'] : ['python', 'bash']),
     programs: ['script', 'command'],
-    // Over executions, a connection would carry some hundred KiB per second.
+    // An interpreter pool offers no network: executions would have to carry each connection, at some hundred
+    // KiB per second.
     network: kind === 'container' ? ['none', 'public', 'allow'] : ['none'],
     stdin: true,
     files: true,

@@ -1,7 +1,7 @@
 /**
  * Our guest agent in a session of an interpreter pool: uploaded as a file, and reached by executions. Its
- * folder is named after the incarnation. A session that the service silently created anew does not have that
- * folder, so it cannot answer.
+ * folder has a random name, the incarnation. A session that the service silently created anew does not have
+ * that folder, so it cannot answer.
  */
 import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -67,7 +67,7 @@ export interface InterpreterSession {
   readonly ask: AskPod
 }
 
-/** Returns true if the service ended the execution for its memory. */
+/** Returns true if the service ended the execution because it ran out of memory. */
 export const isOutOfMemory = (error: unknown): boolean =>
   isCofferdamError(error) && error.details['azure'] === 'Execution aborted'
 

@@ -1,12 +1,15 @@
 /**
- * Counts the answers that an agent still has to send: its greeting, and one for each request. Without an open
- * answer the agent sends nothing, so nobody has to poll.
+ * Counts the answers that an agent still has to send: its greeting, and one for each request. While the agent
+ * owes no answer it sends nothing, so nobody has to poll.
  *
  *   to the agent   J, C, K, P, B ─► one more        from it   R, X, Z, A, the last of B ─► one less
  */
 import { createFrameDecoder } from '@cofferdam/sandbox/guest'
 
-/** Frame types of libs/sandbox/src/guest/protocol.ts. All others belong to one of these. */
+/**
+ * Frame types of requests, and then of answers, in libs/sandbox/src/guest/protocol.ts. A frame of any other
+ * type is part of one of these.
+ */
 const REQUESTS = 'JCKPB'
 const ANSWERS = 'RXZA'
 const HEAD_BYTES = 5
@@ -20,7 +23,9 @@ export interface OwedAnswers {
   heard(bytes: Buffer): void
 }
 
-/** Counts the open answers of one channel. Must see its bytes from the first one on. */
+/**
+ * Counts the answers that the agent of one channel owes. Must see the channel's bytes from the first one on.
+ */
 export function countOwedAnswers(): OwedAnswers {
   const decoder = createFrameDecoder()
   let owed = 1

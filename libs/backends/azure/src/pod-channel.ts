@@ -76,12 +76,12 @@ export function openPodChannel(calls: PodCalls, oneAtATime?: { pollMs: number })
       .then(() => send(bytes))
       .finally(() => {
         waiting -= 1
-        // Start the poll after the send, so that it does not overtake it.
+        // Start the poll after the send, so that the poll does not overtake the send.
         wake?.()
       })
     return sending
   }
-  // This also runs while a slow reader holds up the poll.
+  // Keeps the pod alive even while a slow reader holds up the poll.
   const alive = setInterval(() => void inOrderAlive(), ALIVE_MS)
   alive.unref()
   const inOrderAlive = async (): Promise<void> => {
@@ -110,7 +110,7 @@ export function openPodChannel(calls: PodCalls, oneAtATime?: { pollMs: number })
   })
   // Destroying the reader reports it, because the agent is useless without input.
   writable.on('error', (error) => readable.destroy(error))
-  // A closed session has no listener.
+  // After the session is closed nobody listens, and Node.js throws an unheard `error` event.
   readable.on('error', () => {})
   return {
     readable,

@@ -130,7 +130,7 @@ export function createPoolApi(parts: {
         if (answer.status === 403 && isSpreading(parts.roleGrantedAtMs)) {
           tokens.refused(SESSIONS_AUDIENCE, token)
           await pause(parts.rolePauseMs ?? ROLE_PAUSE_MS, signal)
-          // The time since the grant bounds these retries.
+          // Not counted as an attempt, because the time since the grant bounds these retries.
           attempt -= 1
           continue
         }

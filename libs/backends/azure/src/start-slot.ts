@@ -1,7 +1,7 @@
 /**
  * Starts the agent in one session, by any transport.
  *
- *   (first call allocates)──provision──attach──R──▶ slot     failure or abort: end a new session, throw
+ *   (first call allocates)──provision──attach──ready──▶ slot     failure or abort: end a new session, throw
  */
 import { randomBytes } from 'node:crypto'
 import type { Readable, Writable } from 'node:stream'

@@ -86,7 +86,7 @@ class Handler(JsonHandler):
             return self.refuse(*why)
         try:
             if url.path in STREAMS:
-                # One message in an envelope of five bytes.
+                # The body is one message behind a head of five bytes.
                 call = Call(self.headers, self.connection)
                 return self.stream(STREAMS[url.path](json.loads(body[5:]), call))
             if url.path in CALLS:

@@ -12,7 +12,7 @@ class Call:
         self.connection = connection
         self.keepalive_s = whole(headers.get("Keepalive-Ping-Interval")) or KEEPALIVE_S
         timeout_ms = whole(headers.get("Connect-Timeout-Ms"))
-        # None for no deadline; 0 means none either.
+        # None: no deadline. A header of 0 means the same.
         self.timeout_s = timeout_ms / 1000 if timeout_ms else None
         self.until = time.monotonic() + self.timeout_s if self.timeout_s else float("inf")
 

@@ -16,7 +16,8 @@ SIGNALS = {"SIGNAL_SIGTERM": signal.SIGTERM, "SIGNAL_SIGKILL": signal.SIGKILL}
 
 
 class Process:
-    """One started program. A reader gets output from when it connects, and the end; other output is lost."""
+    """One started program. A reader gets the output that is printed after it connects, and the end. Other
+    output is lost."""
 
     def __init__(self, wish):
         config = wish["process"]

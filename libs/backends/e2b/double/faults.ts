@@ -35,7 +35,9 @@ export interface Faults {
   late_interpreters: number
   /** Number of process streams that end with `resource_exhausted` before their first event. */
   refuse_streams: number
-  /** Cuts the next process or interpreter stream after this many bytes; null for not at all. */
+  /**
+   * Cuts the next stream of a process, a watch or the interpreter after this many bytes; null for not at all.
+   */
   cut_stream_after: number | null
   /** Streams arrive in pieces of this size until it is 0 again. */
   piece_bytes: number

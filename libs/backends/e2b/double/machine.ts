@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { SOCKET, startJail, type Jail } from '@cofferdam/backend-remote/double'
 
 const HERE = fileURLToPath(new URL('.', import.meta.url))
-/** The vendor's template for its code interpreter, and templates whose names begin so. */
+/** Matches the vendor's template for its code interpreter, and templates whose names begin with that name. */
 const HAS_INTERPRETER = /^code-interpreter\b/
 const INTERPRETER = 'interpreter'
 

@@ -17,7 +17,9 @@ export interface AgentFile {
   bytes: Uint8Array
 }
 
-/** `isJailed`: the agent must prove between turns that only files are left. */
+/**
+ * `isJailed`: the agent runs in a jail of ours, because it must prove between turns that only files are left.
+ */
 export function agentFiles(spec: SlotSpec, isJailed: boolean): AgentFile[] {
   const files = guestFiles()
     // The TypeScript compiler is 3.8 of 4.0 MB, so it is uploaded only for programs that may need it.
@@ -52,7 +54,7 @@ export function agentCommand(config: E2bConfig, spec: SlotSpec, isJailed: boolea
     ...shared,
     guestDir: GUEST,
     // Keeps the program from sending signals to envd, which runs in the same machine. `confined` stays unset,
-    // because nothing else does.
+    // because nothing keeps the agent's own kill(-1) from reaching envd.
     scope: true,
     env: { HOME: '/home/user', TMPDIR: '/tmp' },
     rlimits: { fsize: disk },

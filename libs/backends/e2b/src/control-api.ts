@@ -84,7 +84,8 @@ export function createControlApi(options: {
       if (next !== null) query.set('nextToken', next)
       const answer = await call('GET', `/v2/sandboxes?${query.toString()}`)
       const all = parsed(pageSchema, answer).filter((one) => one !== null)
-      // Filtered again: listed sandboxes get killed, and a service that ignores filters would list others'.
+      // Filter here too. Callers kill the listed sandboxes, and a service that ignores the filter lists
+      // foreign ones.
       found.push(...all.filter((one) => wanted.every(([name, value]) => one.metadata?.[name] === value)))
       next = answer.headers.get('x-next-token')
       if (next === null || next === '') return found
@@ -99,7 +100,8 @@ export function createControlApi(options: {
         timeout: seconds(lifeMs),
         // The sandbox must end: a paused one costs money and keeps the files.
         autoPause: false,
-        // The only way out is the worker's proxy, through the agent's channel. The way in needs the token.
+        // Programs reach the network only through the agent's channel and the worker's proxy. Requests to a
+        // port need a token.
         allow_internet_access: false,
         network: { allowPublicTraffic: false },
         metadata,
@@ -126,7 +128,10 @@ export function createControlApi(options: {
 const metadataQuery = (wanted: readonly [string, string][]): string =>
   new URLSearchParams(wanted.map((pair) => pair.map(encodeURIComponent) as [string, string])).toString()
 
-/** True if the service created nothing. After a gateway's 408 or 5xx, the service may have created it. */
+/**
+ * True if the error proves that the service created nothing. After a lost answer, a 408 or a 5xx, a sandbox
+ * may exist.
+ */
 export function madeNone(error: unknown): boolean {
   const status = isCofferdamError(error) ? error.details['status'] : undefined
   return typeof status === 'number' && status !== 408 && status < 500

@@ -1,6 +1,6 @@
 /**
  * One call of E2B's control API. A refused call (429) is sent again after the requested pause. A call without
- * an answer or with a gateway's 5xx is sent again only if it may be repeated. No error shows the key.
+ * an answer or with a 5xx is sent again only if it may be repeated. No error shows the key.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CofferdamError, isCofferdamError } from '@cofferdam/contract'
@@ -94,7 +94,7 @@ function unreachable(error: unknown): CofferdamError {
   )
 }
 
-/** The service's own words name templates and limits. */
+/** Quotes the service's message, because it names the template or limit that caused the refusal. */
 function refused({ status, text }: Answer): CofferdamError {
   const parsed = errorSchema.safeParse(parsedJson(text))
   const said = parsed.success ? parsed.data.message.slice(0, 300) : `HTTP ${status}`

@@ -1,6 +1,7 @@
 /**
- * Creates sandboxes with metadata, and finds them by it even if their ID was never learnt. A new sandbox has
- * a short life, so a worker that dies before it runs anything costs a minute. Each execution then extends it.
+ * Creates sandboxes with metadata, by which they can be found even if their ID was never learnt. A new
+ * sandbox has a short life, because its worker may die before it runs anything. Each execution extends the
+ * life.
  */
 import type { BackendLogger } from '@cofferdam/sandbox/backend'
 import type { LeftBehind } from '@cofferdam/backend-remote'

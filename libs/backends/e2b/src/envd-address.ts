@@ -14,7 +14,7 @@ const SAID_MAX = 300
 
 export interface PortAddress {
   origin: string
-  /** Headers that name the sandbox, for an origin that serves all of them, and give access to the port. */
+  /** Headers that name the sandbox (for an origin that serves all sandboxes) and give access to the port. */
   headers: Record<string, string>
 }
 
@@ -24,7 +24,10 @@ interface Where {
   sandbox_url?: string | undefined
 }
 
-/** Address of a sandbox's envd: its own host name, or one origin for all that routes by our headers. */
+/**
+ * Address of a sandbox's envd: its own host name, or one origin for all sandboxes, which routes by our
+ * headers.
+ */
 export const envdAddress = (created: Sandbox, config: Where): PortAddress =>
   portAddress(created, config, ENVD_PORT)
 
@@ -50,7 +53,7 @@ export async function requireInterpreter(
 
 function portAddress(created: Sandbox, config: Where, port: string): PortAddress {
   const { sandboxID, envdAccessToken, trafficAccessToken } = created
-  // Empty if the service has only the default domain.
+  // The service leaves `domain` empty if it has only the default domain.
   const domain = created.domain || config.domain
   return {
     origin: config.sandbox_url ?? `https://${port}-${sandboxID}.${domain}`,
@@ -87,7 +90,10 @@ export async function ask(
   }
 }
 
-/** Reads the answer to its end, so that the connection can be reused. Throws unless the status is 2xx. */
+/**
+ * Discards the body of a 2xx answer. Throws for any other status: `sandbox_lost` for 404 and 502, else
+ * `sandbox_open_failed`.
+ */
 export async function settled(address: PortAddress, response: Response): Promise<void> {
   if (response.ok) {
     await response.body?.cancel()

@@ -15,7 +15,10 @@ const KEEPALIVE_SECONDS = '50'
 export interface Envd {
   /** Uploads files to their absolute paths and creates folders. */
   upload(files: readonly AgentFile[], signal: AbortSignal): Promise<void>
-  /** Starts a process; resolves when it runs. Its stream ends with `sandbox_lost` when it is cut off. */
+  /**
+   * Starts a process; resolves when it runs. If the stream of its output is cut off, that stream ends with an
+   * error.
+   */
   start(argv: readonly string[], tag: string, signal: AbortSignal): Promise<Channel>
   /** Connects to the running process with this tag. Throws `sandbox_lost` if there is none. */
   connect(tag: string, signal: AbortSignal): Promise<Channel>
@@ -35,7 +38,7 @@ export function createEnvd(address: PortAddress, timeoutMs: number): Envd {
     await settled(address, response)
   }
 
-  /** A process's stream. `signal` only ends the wait for its beginning. */
+  /** Opens the stream of a process. `signal` can abort the opening, but not the open stream. */
   async function stream(
     method: 'Start' | 'Connect',
     message: unknown,
@@ -79,7 +82,7 @@ export function createEnvd(address: PortAddress, timeoutMs: number): Envd {
       await settled(address, response)
     },
 
-    // No Connect deadline, which would end the agent: it lives as long as the sandbox.
+    // Send no `Connect-Timeout-Ms`: that deadline would end the agent, which lives as long as the sandbox.
     start: ([cmd = '', ...args], tag, signal) =>
       stream('Start', { process: { cmd, args, envs: {} }, tag, stdin: true }, signal),
     connect: (tag, signal) => stream('Connect', { process: { tag } }, signal),

@@ -1,9 +1,9 @@
-"""Starts a session's agent in a jail where only files stay.
+"""Starts a session's agent in a jail, so that the agent can prove that only files are left.
 
-`python3 -I -S in-jail.py JAIL DISK INODES SHM AGENT-OPTIONS…`, sizes in bytes. JAIL (jail.py of the
-process backend) makes the agent the first process of its namespaces. All processes of its programs are
-below it, and they can write only to file systems that the agent can wipe. The machine's folders are
-visible read-only; its ports, devices, processes and /run are not.
+`python3 -I -S in-jail.py JAIL DISK INODES SHM AGENT-OPTIONS…`: DISK and SHM in bytes, INODES as a number.
+JAIL (jail.py of the process backend) makes the agent the first process of its namespaces. All processes of
+its programs are below it, and they can write only to file systems that the agent can wipe. The machine's
+folders are visible read-only; its ports, devices, processes and /run are not.
 """
 import os
 import signal
@@ -40,7 +40,7 @@ def become_jail(jail, disk, inodes, shm, options):
 
 
 heard, told = os.pipe()
-# The jail starts a new session, which a session leader cannot do. This process is one, so fork.
+# The jail calls setsid(), which fails for a session leader. This process is one, so fork.
 pid = os.fork()
 if pid == 0:
     os.dup2(told, 3)

@@ -212,7 +212,7 @@ def main():
         sys.stderr.write("%s\n" % (error if isinstance(error, Broken) else "the code interpreter broke off: %r" % error))
         sys.stderr.flush()
         # It is unknown whether the kernel still has the session's variables. This signal tells the worker not
-        # to reuse it.
+        # to reuse the sandbox.
         os.kill(os.getpid(), signal.SIGKILL)
 
 

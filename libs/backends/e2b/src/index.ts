@@ -35,7 +35,10 @@ import { InterpreterSandbox } from './interpreter-sandbox.ts'
 import { createKeeper, endKept, IDLE_MS } from './kept-session.ts'
 import { startSlot } from './start-slot.ts'
 
-/** Added to the hard deadline. A live worker ends its sandboxes itself; this is for workers that died. */
+/**
+ * Added to the hard deadline. A live worker ends its sandboxes itself, so this only matters if the worker
+ * died.
+ */
 const LIFE_MARGIN_MS = 30_000
 const FIX =
   'Put an API key of e2b.dev/dashboard into a file that the worker can read, and name it as backends.e2b.api_key_file; or try it with `cofferdam double e2b`.'
@@ -166,7 +169,7 @@ function capabilitiesOf(settings: E2bConfig, deps: BackendDeps): Capabilities {
     remote: true,
     maxMs: settings.max_life_ms - LIFE_MARGIN_MS,
     enforces: [],
-    // The kernel is not a child of the agent.
+    // The kernel is not a child of the agent, so the agent cannot measure its CPU time and memory.
     measures: settings.code_interpreter ? ['wall_ms'] : ['cpu_ms', 'peak_memory_bytes', 'wall_ms'],
   }
 }

@@ -45,7 +45,7 @@ export class InterpreterSandbox extends GuestSandbox {
     // not reuse the sandbox.
     if (exit.signal !== null) this.retire()
     if (this.session === null) return exit
-    // The kernel starts with the sandbox, and the session ends with it.
+    // The kernel lives as long as the session. So every run but the session's first has a kept kernel.
     return { ...exit, interpreter: this.session.fresh ? 'none' : 'kept' }
   }
 }

@@ -32,8 +32,8 @@ import { joinSlot, startSlot } from './start-slot.ts'
 /** Default idle time of a session. A waiting machine costs money. */
 export const IDLE_MS = 60_000
 /**
- * Added to the idle time as the vendor's limit, which is for fleets without a reaper. The reaper comes first:
- * it runs every 10 s and may be throttled.
+ * Added to the idle time; then the vendor ends the session, for fleets without a reaper. A reaper runs every
+ * 10 s by default, so it ends the session earlier, even if it is throttled.
  */
 const REAP_MARGIN_MS = 60_000
 /**
@@ -45,7 +45,7 @@ export interface KeeperParts extends SandboxParts {
   backend: string
   registry: SessionRegistry
   limits: SessionLimits
-  /** The vendor's extra time after a hard deadline. */
+  /** The vendor ends the sandbox this long after the hard deadline. */
   marginMs: number
 }
 
@@ -66,7 +66,8 @@ export function createKeeper(parts: KeeperParts): SessionKeeper<RemoteSlot> {
     const lifeMs = turnMsOf(spec) + marginMs
     const isKept = typeof sandbox === 'string' && typeof slot === 'string' && typeof ready === 'string'
     const leftMs = vendorEndOf(entry) - Date.now()
-    // File operations take seconds and must not cost the session its files.
+    // A file operation takes seconds, so it may use a session whose time is almost over. Refusing it would
+    // lose the files.
     const neededMs = spec.program.type === 'files' ? 0 : lifeMs
     if (!isKept || leftMs <= neededMs) return null
     let created: Created
@@ -77,7 +78,8 @@ export function createKeeper(parts: KeeperParts): SessionKeeper<RemoteSlot> {
       // The session was not touched, so the next caller finds it unchanged.
       throw error
     }
-    // Written first: a worker that lost its lease must not ask an agent that another worker has by now.
+    // Write the entry first. The write fails if this worker lost its lease, because another worker may
+    // already use the agent.
     await lease.keep(entry)
     using patience = abortedAfter(signal, LET_GO_MS)
     let joined: RemoteSlot

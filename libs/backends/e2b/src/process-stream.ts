@@ -67,7 +67,7 @@ export async function openProcessStream(
   const writable = writableOf(send)
   // Ends the output too, because the agent is useless without input.
   writable.on('error', (error) => readable.destroy(error))
-  // A closed session listens no more.
+  // Nobody listens after the session was closed, and an unhandled error event would end the worker.
   readable.on('error', () => {})
   return { readable, writable, stderrTail: () => stderr.toString('utf8') }
 }

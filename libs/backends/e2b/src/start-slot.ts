@@ -172,7 +172,7 @@ async function handshake(
     const missing = asMissingLanguage('e2b', spec, error)
     if (missing !== error || (isCofferdamError(error) && error.code === 'capability_missing')) throw missing
     const said = channel.stderrTail()
-    // The session knows only that its stream has ended.
+    // Throw the channel's error, because the session knows only that its stream has ended.
     if (said === '') throw channel.readable.errored ?? error
     throw new CofferdamError(
       'sandbox_open_failed',

@@ -17,7 +17,7 @@ export function checkedSpec(
   return admitted(checkSpec(KINDS[plural] ?? '', spec), plural, name, query, response)
 }
 
-/** The same for a status. */
+/** Like `checkedSpec`, but for a status. */
 export function checkedStatus(
   plural: string,
   name: string,

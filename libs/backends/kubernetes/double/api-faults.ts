@@ -15,7 +15,7 @@ export interface ApiFaults {
   /** Creates, and patches, answered with 401, as for a token that was just replaced. */
   unauthorized_creates: number
   unauthorized_patches: number
-  /** Answers about objects that have null for absent fields. */
+  /** Answers whose objects have null for absent fields. */
   null_answers: number
 }
 

@@ -54,6 +54,6 @@ export function adoptedBlueprint(
   }
 }
 
-/** A running pod cannot get new variables or volumes. */
+/** True if a claim asks for variables or volumes, which a running spare pod cannot get. */
 export const forcesColdStart = ({ spec }: KubeObject): boolean =>
   [spec['env'], spec['volumeClaimTemplates']].some((given) => Array.isArray(given) && given.length > 0)

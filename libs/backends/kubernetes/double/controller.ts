@@ -231,7 +231,7 @@ export class Controller {
   }
 }
 
-/** Returns a metadata conflict of a claim as an error; throws anything else. */
+/** Returns the error that `make` throws, which is a metadata conflict of a claim. */
 function conflictFree<T>(make: () => T): T | Error {
   try {
     return make()

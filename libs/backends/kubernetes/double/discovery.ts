@@ -36,7 +36,7 @@ const SUBRESOURCES: Record<string, string[]> = {
 export const hasSubresource = (plural: string, name: string): boolean =>
   SUBRESOURCES[KINDS[plural] ?? '']?.includes(name) === true
 
-/** The group of a kind's name in paths; empty for the core. */
+/** API group of a kind, which is given by its name in paths. Empty for the core group. */
 export const groupOf = (plural: string): string =>
   Object.keys(GROUPS).find((group) => isServed(group, VERSION, plural)) ?? ''
 

@@ -1,5 +1,5 @@
 /**
- * Kubernetes' garbage collector: deletes owned objects: in the background after their owner, or in the
+ * Kubernetes' garbage collector. It deletes owned objects in the background after their owner, or in the
  * foreground before it.
  */
 import { PLURALS, type KubeObject, type ObjectStore } from './object-store.ts'

@@ -62,7 +62,7 @@ export interface KubernetesDoubleOptions {
   runtime?: Runtime
 }
 
-/** Starts it with one warm pool, whose spares start in the background. */
+/** Starts the double with one warm pool, whose spare pods start in the background. */
 export async function startKubernetesDouble(
   options: KubernetesDoubleOptions = {},
 ): Promise<KubernetesDouble> {
@@ -77,7 +77,7 @@ export async function startKubernetesDouble(
     options.port ?? 0,
     (request, response) => {
       const { url = '/' } = request
-      // Outside of the base path there is nothing.
+      // A path outside of the base path gets 404.
       request.url = url.startsWith(`${base}/`) ? url.slice(base.length) : '/'
       api.handle(request, response).catch((error: unknown) => {
         console.error('api server:', error)

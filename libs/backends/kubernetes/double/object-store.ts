@@ -98,8 +98,8 @@ export class ObjectStore {
   }
 
   /**
-   * Writes a changed copy; counts `generation` for a new spec. An object that was deleted is removed when its
-   * last finalizer and its grace time are gone.
+   * Writes a changed copy, and increments `generation` if the spec changed. An object that was deleted is
+   * removed when its last finalizer and its grace time are gone.
    */
   update(
     object: KubeObject,

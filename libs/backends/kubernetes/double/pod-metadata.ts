@@ -102,7 +102,7 @@ export function faultOfAdditional(claim: KubeObject): string | null {
   return null
 }
 
-/** Metadata of a Sandbox's pod. A template sets none of the system's keys. */
+/** Metadata of a Sandbox's pod. System keys that the template sets are dropped. */
 export function podMetadata({ metadata, spec }: KubeObject): Required<PodMetadata> {
   const given = ((spec['podTemplate'] as { metadata?: PodMetadata } | undefined)?.metadata ??
     {}) as PodMetadata

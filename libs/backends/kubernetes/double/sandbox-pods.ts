@@ -1,4 +1,7 @@
-/** The double's Sandboxes and their pods, each with one name and owned by a pool (a spare) or a claim. */
+/**
+ * The double's Sandboxes and their pods. A Sandbox and its pod share a name. Their owner is a pool (a spare)
+ * or a claim.
+ */
 import type { KubeObject, Metadata, ObjectStore } from './object-store.ts'
 import { POD_NAME, podMetadata, podSelector, type PodMetadata } from './pod-metadata.ts'
 import { endedStatus, podOf, runningStatus } from './pod-objects.ts'
@@ -139,7 +142,7 @@ export class SandboxPods {
     void pod.ended.then(() => this.#ended(running))
     const current = this.#store.get('sandboxes', namespace, name)
     const isDeleted = this.#store.get('pods', namespace, name)?.metadata.uid !== running.uid
-    // Deleted while its pod was created.
+    // The Sandbox or the pod's object was deleted while the pod started.
     if (current === undefined || isDeleted) await this.end(running)
     else this.#ready(running, current)
     return running

@@ -78,7 +78,7 @@ function endGroup(pid: number): void {
   try {
     process.kill(-pid, 'SIGKILL')
   } catch {
-    // Gone already.
+    // The processes have ended already.
   }
 }
 
@@ -124,7 +124,7 @@ function finish(stream: ServerHttp2Stream, status: string): void {
   stream.end()
 }
 
-/** A field of bytes. */
+/** Encodes a protobuf field that contains bytes. */
 function field(number: number, bytes: Buffer): Buffer {
   const length: number[] = []
   let rest = bytes.length
@@ -132,7 +132,7 @@ function field(number: number, bytes: Buffer): Buffer {
   return Buffer.concat([Buffer.from([number * 8 + 2, ...length, rest]), bytes])
 }
 
-/** Fields by number: numbers and bytes. */
+/** Decodes a protobuf message: its numbers and bytes, by field number. */
 function read(message: Buffer): Map<number, (number | Buffer)[]> {
   const fields = new Map<number, (number | Buffer)[]>()
   let at = 0

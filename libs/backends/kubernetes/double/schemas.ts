@@ -1,6 +1,6 @@
 /**
  * Schemas of Agent Sandbox v1beta1 (helm/crds of kubernetes-sigs/agent-sandbox). Of Kubernetes' own types,
- * only pods are described in outline (pod-schemas.ts). For volumes and policies any object is valid.
+ * only pods have a schema, in outline (pod-schemas.ts). For volumes and policies any object is valid.
  */
 import { POD_SPEC, POD_STATUS } from './pod-schemas.ts'
 import { check, type Checked, type Schema } from './schema-check.ts'

@@ -5,7 +5,7 @@ import { listenAll, PORT } from './pod.ts'
 export interface Stranger {
   /** What each connection sent, in order. */
   readonly heard: readonly string[]
-  /** Claims with its address lose it and get pods. Nothing listens there any more. */
+  /** Stops the server. Claims that have its address lose that address and get pods. */
   lose(): void
 }
 
@@ -14,7 +14,7 @@ export interface RunningStranger extends Stranger {
   readonly lost: Promise<unknown>
 }
 
-/** Starts one at a pod's port. It answers the first bytes with `answer` and disconnects. */
+/** Starts such a server at a pod's port. It answers the first bytes with `answer` and disconnects. */
 export async function startStranger(answer: string): Promise<RunningStranger> {
   const heard: string[] = []
   const open = new Set<Socket>()

@@ -40,7 +40,7 @@ export class WatchStreams {
     for (const send of this.#bookmarks) send()
   }
 
-  /** Throws BadSelector. */
+  /** Answers the request for a watch. Throws BadSelector. */
   serve(
     request: IncomingMessage,
     response: ServerResponse,
@@ -96,7 +96,7 @@ export class WatchStreams {
     this.#open.add(response)
     if (wantsBookmarks) this.#bookmarks.add(bookmark)
     const end = (): void => {
-      // Like the real server, so that an idle client can continue from here.
+      // Like the real server, send a bookmark before the end, so that an idle client can continue from there.
       if (wantsBookmarks) bookmark()
       response.end()
     }

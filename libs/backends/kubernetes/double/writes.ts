@@ -8,7 +8,7 @@ import type { KubeObject, Metadata, ObjectStore } from './object-store.ts'
 import { BadPatch, jsonPatch, mergePatch } from './patches.ts'
 import { GRACE_SECONDS } from './pod-objects.ts'
 
-/** The object of a request, and its query. */
+/** Kind, namespace, subresource and query of a request. */
 export interface Target {
   plural: string
   namespace: string

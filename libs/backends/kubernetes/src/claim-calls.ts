@@ -10,7 +10,9 @@ import { listClaims, type ClaimList } from './list-claims.ts'
 import { isBusy, patiently } from './patient-call.ts'
 
 export const GROUP = 'extensions.agents.x-k8s.io'
-/** A pod whose first process ended is usually gone in a second. A busy node takes longer. */
+/**
+ * Longest wait until a deleted claim is gone. Its pod is usually gone in a second; a busy node takes longer.
+ */
 const GONE_MS = 30_000
 /** If the API server is busy for longer, the execution goes to another backend. */
 const BUSY_MS = 3_000

@@ -25,7 +25,7 @@ const PAUSE_MAX_MS = 5_000
 /** A watch that lasted this long counts as healthy. */
 const STEADY_MS = 1_000
 /**
- * So many failures in a row are reported (`onTrouble`). The pauses between them took more than ten seconds.
+ * Failures in a row after which `onTrouble` is called. The pauses between them took more than ten seconds.
  */
 const TELL_AFTER = 8
 

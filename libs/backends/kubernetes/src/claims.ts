@@ -28,7 +28,8 @@ const WATCHER_LABEL = 'cofferdam.dev/watcher'
 /** An API server carries out no request later than a minute after it came (`--request-timeout`). */
 const LATE_MS = 90_000
 /**
- * With more doubted claims than this, the API server has an outage. The others are left to `shutdownTime`.
+ * If more creates than this are in doubt, the API server has an outage. Claims beyond this number are left to
+ * `shutdownTime`.
  */
 const DOUBTED_MAX = 1000
 
@@ -62,7 +63,10 @@ export interface Claims {
   lossOf(pod: ClaimedPod): AbortSignal
   /** Stops following the claim without deleting it. */
   letGo(claim: string): void
-  /** Deletes a failed claim. If that fails, `endLeft` or the cluster's clock will. */
+  /**
+   * Deletes a failed claim. If that fails, `endLeft` retries, and the cluster deletes the claim at its
+   * `shutdownTime`.
+   */
   giveUp(claim: string): Promise<void>
   /** Deletes the claim and its dependents, and waits until it is gone. Returns false if there was none. */
   release(claim: string): Promise<boolean>
@@ -75,7 +79,7 @@ export interface Claims {
   ping(signal: AbortSignal): Promise<void>
 }
 
-/** Creates the claims of one namespace. Watches only while a claim is waited for or held. */
+/** Manages the claims of one namespace. Watches only while a claim is waited for or held. */
 export function createClaims(api: KubeApi, config: KubernetesConfig, logger: BackendLogger = SILENT): Claims {
   const calls = createClaimCalls(api, config)
   const watcher = { [WATCHER_LABEL]: randomBytes(8).toString('hex') }
@@ -87,7 +91,10 @@ export function createClaims(api: KubeApi, config: KubernetesConfig, logger: Bac
   })
 
   const left = createLeftBehind()
-  /** Claims that a create with a lost answer may still make, and until when it may (milliseconds). */
+  /**
+   * Claims that may still appear, because the answer to their create was lost. Value: until when (epoch
+   * milliseconds).
+   */
   const doubted = new Map<string, number>()
 
   function doubt(claim: string): void {

@@ -55,7 +55,7 @@ export interface KeptSessions {
   endForgotten(): Promise<void>
 }
 
-/** Creates the sessions of one backend. */
+/** Manages the sessions of one backend. */
 export function createKeptSessions(parts: KeptParts): KeptSessions {
   const { claims, config, limits, logger, fleet } = parts
   const forgotten = createForgottenSessions({
@@ -68,7 +68,7 @@ export function createKeptSessions(parts: KeptParts): KeptSessions {
   async function attach({ spec, lease, entry, idleMs, signal, begins }: AtRest): Promise<RemoteSlot | null> {
     const claim = claimOf(entry.handle)
     const key = await keyOf(claim ?? '')
-    // The new holder sets the claim's time, because a suspended former holder could otherwise shorten it.
+    // Only the new holder sets the claim's lifetime, because a suspended former holder could shorten it.
     signal.throwIfAborted()
     const lifeMs = lifeOf(spec, idleMs)
     const expiresAtMs = Date.now() + lifeMs
@@ -102,7 +102,7 @@ export function createKeptSessions(parts: KeptParts): KeptSessions {
     owner: spec.owner,
   })
 
-  /** The time of a claim in milliseconds: a turn, the idle time after it, and the margin. */
+  /** Lifetime of a claim in milliseconds: a turn, the idle time after it, and the margin. */
   const lifeOf = (spec: SandboxSpec, idleMs: number): number => turnMsOf(spec) + idleMs + LIFE_MARGIN_MS
 
   const keeper: SessionKeeper<RemoteSlot> = {

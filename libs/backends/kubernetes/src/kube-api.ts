@@ -12,7 +12,7 @@ import { createConnect } from './connect.ts'
 const ANSWER_MAX = 16 * 1024 * 1024
 /** One event of a watch holds one object. */
 const EVENT_MAX = 1024 * 1024
-/** The longest wait for the head of a watch. Until the next watch, lists report claims. */
+/** Longest wait for a watch to begin. Until a watch works, only lists report claims. */
 const HEAD_MS = 5_000
 
 /** Errors that say that no connection was made. */
@@ -36,7 +36,10 @@ export interface WatchEvent {
 export interface KubeApi {
   /** Resolves with any status. Rejects if no answer came, with NothingSent if the request was not sent. */
   call(method: string, path: string, options?: CallOptions): Promise<KubeAnswer>
-  /** Events until the server ends the watch or `signal` aborts. Throws for an answer that is no watch. */
+  /**
+   * Yields events until the server ends the watch. A status other than 200 becomes one ERROR event. Throws
+   * `backend_unavailable`, `protocol_violation` or the reason of `signal`.
+   */
   watch(path: string, signal: AbortSignal): AsyncGenerator<WatchEvent>
 }
 
@@ -57,7 +60,7 @@ export function createKubeApi(config: KubernetesConfig): KubeApi {
     path: string,
     { body, contentType = 'application/json', signal }: CallOptions & { signal: AbortSignal },
   ): Promise<IncomingMessage> {
-    // A credential plugin is a program, which can hang.
+    // Stop waiting at an abort, because a credential plugin is a program and can hang.
     const { server, options, renew } = await unlessAborted(connect(), signal)
     const url = new URL(`.${path}`, server.endsWith('/') ? server : `${server}/`)
     const text = body === undefined ? '' : JSON.stringify(body)

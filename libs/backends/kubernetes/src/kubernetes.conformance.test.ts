@@ -27,7 +27,8 @@ async function atDouble(): Promise<Exercised> {
   const folder = mkdtempSync(join(tmpdir(), 'cofferdam-kubernetes-'))
   const session_secret_file = join(folder, 'secret')
   writeFileSync(session_secret_file, 'a-secret-of-the-fleet-that-is-long-enough')
-  // Sessions of the fleet, as with a configured secret. Scope `tenant` covers cells of a worker.
+  // With this registry and the secret, sessions belong to the fleet. Executions with reuse scope `tenant`
+  // test a worker's own cells.
   const sessions = await redisSessions()
   afterAll(async () => {
     await double[Symbol.asyncDispose]()

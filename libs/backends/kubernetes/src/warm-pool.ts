@@ -20,7 +20,7 @@ const scaleSchema = z.object({
 export interface WarmPool {
   /** Spare pods that the pool should have. Null if there is no such pool. */
   replicas(signal?: AbortSignal): Promise<number | null>
-  /** Sets the number of spare pods. Returns what the pool has been told, or null if there is no such pool. */
+  /** Sets the number of spare pods. Returns the pool's new target, or null if there is no such pool. */
   scale(replicas: number, signal?: AbortSignal): Promise<number | null>
 }
 

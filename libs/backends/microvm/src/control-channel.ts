@@ -25,7 +25,7 @@ export interface AgentEnd {
 }
 
 export interface ControlChannel {
-  /** Release of the guest's kernel, once it waits. */
+  /** Resolves with the release of the guest's kernel once the guest waits for the host. */
   hello(signal: AbortSignal): Promise<string>
   /** Sends a thaw, also to a guest that was thawed before. Resolves when it has repeated the nonce. */
   thaw(words: { nonce: string }, signal: AbortSignal): Promise<void>

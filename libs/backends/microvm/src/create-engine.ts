@@ -1,4 +1,4 @@
-/** The engine that the settings name, and where a worker keeps what belongs to it. */
+/** Creates the engine that the settings name, and tells which folder has its templates and records. */
 import { join } from 'node:path'
 import { defaultRuntimeDir } from '@cofferdam/sandbox/backend'
 import type { MicrovmConfig } from './config.ts'

@@ -1,6 +1,6 @@
 /**
  * Starts and ends virtual machines. An engine knows nothing of programs: it boots an image once, keeps a
- * snapshot (the template), and makes clones of it, each used once. What is said to the guest is in thaw.ts.
+ * snapshot (the template), and makes clones of it, each used once. thaw.ts defines the messages to the guest.
  */
 import type { Duplex, Readable, Writable } from 'node:stream'
 import type { ProcessIdentity } from '@cofferdam/sandbox/backend'
@@ -73,13 +73,15 @@ export interface SavedMachine {
   state: Readable
 }
 
-/** A machine's place on disk. It is there before the process, so that another worker can find both. */
+/**
+ * A machine's folder and name. The folder exists before the process, so that another worker can find both.
+ */
 export interface MachineLease {
   /** A folder of this machine alone. Its creator removes it once the machine is proven gone. */
   folder: string
   /** Name of the machine. Unguessable, because a process that carries it counts as this machine's process. */
   id: string
-  /** Called with the process of the VMM before anything is said to it. */
+  /** Called with the pid of the VMM before anything is sent to it. */
   started(pid: number): Promise<void>
 }
 

@@ -211,7 +211,7 @@ export async function createMicrovmBackend(
     },
 
     async owners() {
-      // The janitor calls this every half a minute.
+      // Remove old sessions here, because the janitor calls `owners` at least every half a minute.
       await store.removeOld()
       return await (await records()).owners()
     },

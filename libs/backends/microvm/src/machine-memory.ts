@@ -13,7 +13,7 @@ const FIRST_GUESS = 80 * 1_048_576
 const LOOKS_KEPT = 8
 
 export interface MachineMemory {
-  /** For the next machine, in bytes. */
+  /** Memory to count for the next machine, in bytes. */
   readonly bytes: number
   /** Measures the machine of this process, which has just started and has no program yet. */
   look(pid: number): Promise<void>

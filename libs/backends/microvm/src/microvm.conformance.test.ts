@@ -38,7 +38,7 @@ const options: ExerciseOptions = {
     for (const { pid } of await machinesOf((name) => name === slot)) process.kill(pid, 'SIGKILL')
   },
   visibleOnHost: false,
-  // Everything is emulated where there is no hardware for it.
+  // Long, because everything is emulated on a host without hardware virtualisation.
   testMs: 180_000,
 }
 

@@ -5,7 +5,7 @@ const FULL: ReadonlySet<unknown> = new Set(['ENOSPC', 'EDQUOT'])
 export const DISK_FULL =
   'No space is left in the runtime folder of the virtual machines. Free some, or set another `runtime_dir`.'
 
-/** `what` could not be done. Errors of ours stay as they are. */
+/** Returns a `sandbox_open_failed` whose message begins with `what`. Returns a CofferdamError unchanged. */
 export function openFailure(what: string, error: unknown): CofferdamError {
   if (isCofferdamError(error)) return error
   return new CofferdamError('sandbox_open_failed', `${what}: ${reasonOf(error)}`, { cause: error })

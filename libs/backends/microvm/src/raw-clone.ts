@@ -20,7 +20,7 @@ import { thawWords } from './thaw.ts'
 export interface RawClones extends AsyncDisposable {
   /** How long it took to boot, to save, and to check what was saved. */
   readonly templateMs: number
-  /** From the begin to the exit of the program. `restoredMs`: until the guest ran. */
+  /** Runs `program` in a new clone until it exits, and kills the clone. `restoredMs`: until the guest ran. */
   once(program: Program, expected: string): Promise<{ restoredMs: number; gone: Promise<void> }>
 }
 

@@ -50,11 +50,13 @@ export interface StartParts {
 export interface MachineSlot extends GuestSlot {
   /** Digests of the image that it was booted from. */
   readonly image: ImageManifest['sha256']
-  /** What the agent said when it began. */
+  /** The agent's ready frame. */
   readonly ready: GuestReady
   /** Stops the machine and writes all of it to `to`. If it rejects, the machine is whole, but stopped. */
   save(to: Writable, signal: AbortSignal): Promise<void>
-  /** Lets a stopped machine run on, with new random numbers and the time. Destroys one that does not. */
+  /**
+   * Lets a stopped machine run on, with new random numbers and the time. Destroys the machine if that fails.
+   */
   goOn(): Promise<void>
 }
 
@@ -62,11 +64,11 @@ export interface MachineSlot extends GuestSlot {
 interface Beginning {
   image: ImageManifest['sha256']
   size: MachineSpec
-  /** Whether nobody changed the files that it maps. */
+  /** False if somebody changed the files that the machine maps. */
   isSound: () => boolean
   machine: (lease: MachineLease, signal: AbortSignal) => Promise<Machine>
   words: { nonce: string }
-  /** The first frame of an agent that runs already, because it does not send it a second time. */
+  /** The first frame of an agent that already runs, because an agent sends it only once. */
   resumed?: GuestReady
 }
 
@@ -132,7 +134,8 @@ async function begin(
         if (found === null) throw new CofferdamError('sandbox_open_failed', 'The machine ended at once.')
         const record = { ...found, ownsPids: true, cgroups: [...group.folders] }
         await records.save(spec.owner, spec.slotId, record)
-        // Meanwhile the machine loads its state. No program runs in it before its slot is bound.
+        // Not awaited: meanwhile the machine loads its state, and no program runs in it before its slot is
+        // bound.
         group.join(pid)
       },
     }

@@ -22,7 +22,10 @@ const GUEST_MIB = 144
 const SMALLEST_MIB = 512
 /** An emulated kernel boots in 4 s alone, and in a minute on a busy host. */
 const BOOT_MS = 300_000
-/** Others may use an old template still. Nobody can use one whose inputs are gone. */
+/**
+ * A template that no worker has loaded for this long is removed. Until then workers with an older image may
+ * use it.
+ */
 const UNUSED_MS = 7 * 24 * 3_600_000
 const ABANDONED_MS = 600_000
 export const CHANGED =
@@ -38,8 +41,8 @@ export interface Templates {
   /** Makes the template of this size if there is none. Rejects with `sandbox_open_failed`. */
   get(limits: SlotLimits): Promise<MachineTemplate>
   /**
-   * False if somebody changed its files. A clone reads most of its memory from them only when it needs it, so
-   * this is asked again of clones that wait.
+   * False if somebody changed its files. A clone reads most of its memory from them only when it needs it. So
+   * the pool asks again for clones that wait.
    */
   isUnchanged(template: MachineTemplate): boolean
 }

@@ -53,11 +53,11 @@ export const againWords = (fresh: boolean): AgainWords => ({
   fresh,
 })
 
-/** For a clone of a template. */
+/** The first message to a clone of a template. */
 export function thawWords({ language, limits, cell, preload }: SlotSpec): ThawWords {
   const { nonce, entropy, time_ns } = againWords(false)
   const memory = (limits.memory_mib + AGENT_MIB) * MiB
-  // A tmpfs is memory of the program.
+  // Files in a tmpfs count as memory of the program, so a larger tmpfs could never be filled.
   const diskMib = Math.min(limits.disk_mib, limits.memory_mib)
   return {
     nonce,

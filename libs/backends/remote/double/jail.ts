@@ -13,7 +13,7 @@ const READY_MS = 20_000
 const NOBODY = 65_534
 /** Those capabilities of root in a Docker container that an agent could use. */
 const CONTAINER_CAPABILITIES = ['CHOWN', 'DAC_OVERRIDE', 'FOWNER', 'KILL', 'SETGID', 'SETUID']
-/** bubblewrap would create these by itself, but only for root. */
+/** bubblewrap would create these folders by itself, but only root could enter them. */
 const FOLDERS = ['/etc', '/home', '/opt', '/opt/node', '/opt/node/bin', '/run']
 /** Paths inside: the program's socket, and Node.js. */
 export const SOCKET = '/run/jail/socket'
@@ -81,8 +81,8 @@ export async function startJail(options: JailOptions): Promise<Jail> {
     socket: join(root, 'run/socket'),
     ended,
     async [Symbol.asyncDispose]() {
-      // bubblewrap waits for the namespace's first process, which the kernel ends only after all others in
-      // it.
+      // Kill the namespace's first process: the kernel ends it only after all others in it, and bubblewrap
+      // waits for it.
       const pid = await Promise.race([init, ended])
       if (typeof pid === 'number') signalled(pid, 'SIGKILL')
       else child.kill('SIGKILL')
@@ -125,7 +125,7 @@ function signalled(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal)
   } catch {
-    // Gone already.
+    // The process has ended already.
   }
 }
 

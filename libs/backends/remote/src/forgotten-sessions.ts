@@ -27,7 +27,7 @@ export interface ForgottenParts<Kept extends KeptSandbox> {
   backend: string
   /** Field of a handle that holds the name. */
   field: string
-  /** How long no entry may name it before it is ended. */
+  /** A sandbox that no entry has named for this long is ended. */
   afterMs: number
   /** Returns false if there was none. */
   end(kept: Kept): Promise<boolean>

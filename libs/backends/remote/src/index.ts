@@ -1,4 +1,6 @@
-/** Shared by vendors' backends: our agent over their channels, a fleet's sessions, lost opens. */
+/**
+ * Shared by vendors' backends: channels to our agent, sessions of the fleet, and ends that are not confirmed.
+ */
 export * from './aborted-after.ts'
 export * from './forgotten-sessions.ts'
 export * from './http-answer.ts'

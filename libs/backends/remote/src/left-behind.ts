@@ -23,7 +23,7 @@ export interface LeftTimes {
 export interface LeftBehind {
   /** Ends `what` by calling `work`, whose result it returns. Remembers it until it is gone for good. */
   end<T>(what: string, work: () => Promise<T>, times?: LeftTimes): Promise<T>
-  /** Ends everything that is remembered once more. Never rejects. */
+  /** Tries again to end everything that is remembered. Never rejects. */
   endAll(): Promise<void>
 }
 

@@ -21,7 +21,9 @@ import type { RemoteSlot } from './remote-slot.ts'
 const SILENT_MS = 2_000
 const HOST_BYTES = REMOTE_HOST_MIB * 1024 * 1024
 
-/** `warm` for slots in a vendor's memory: each counts with what it takes of this worker's memory. */
+/**
+ * Adapts `warm` to slots in a vendor's memory: each counts only for the memory that it takes of this worker.
+ */
 export const remoteWarm = (warm: WarmDeps): WarmDeps => ({
   ...warm,
   memory: {
@@ -65,7 +67,7 @@ export async function takeOwnSlot(
 /** Throws `sandbox_lost` if the agent does not answer. */
 async function answers({ session }: RemoteSlot): Promise<void> {
   const silent = new AbortController()
-  // Read what has arrived first: silence proves nothing if this worker itself was suspended.
+  // Before giving up, read what has arrived: silence proves nothing if this worker itself was suspended.
   const timer = setTimeout(() => setImmediate(() => silent.abort()), SILENT_MS)
   try {
     await unlessAborted(session.usage(), silent.signal)

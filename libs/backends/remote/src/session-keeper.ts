@@ -22,7 +22,7 @@ export interface AtRest {
 /** A session whose entry is in the registry already, and whose sandbox must still be started. */
 export type Promised = Pick<AtRest, 'spec' | 'lease' | 'entry' | 'idleMs' | 'signal'>
 
-/** `Held` is what an execution works with. */
+/** `Held` is the type of what a turn uses, such as a slot. */
 export interface SessionKeeper<Held> {
   backend: string
   registry: SessionRegistry
@@ -38,8 +38,8 @@ export interface SessionKeeper<Held> {
    */
   attach(at: AtRest): Promise<Held | null>
   /**
-   * The vendor's part of the entry that is written before a fresh sandbox is requested. If the worker dies,
-   * its sandbox is found by it.
+   * The vendor's part of the entry. It is written before a fresh sandbox is requested, so that the sandbox
+   * can be found if the worker dies.
    */
   promise(
     at: Pick<AtRest, 'spec' | 'idleMs'> & { key: string; epoch: number },

@@ -9,7 +9,7 @@ import type { ReadableStream } from 'node:stream/web'
 const MAX_INDEX_BYTES = 16 * 2 ** 20
 /** Largest package file. Larger wheels, such as machine-learning frameworks, belong into the image. */
 const MAX_FILE_BYTES = 256 * 2 ** 20
-/** Documents that a worker reads at once from one mirror. With the bound above, at most 128 MiB. */
+/** Documents that a worker reads at once from one mirror. With MAX_INDEX_BYTES each, at most 128 MiB. */
 const MAX_DOCUMENTS = 8
 /** Mirrors redirect to a canonical name, or to a store behind the same host. */
 const MAX_REDIRECTS = 5

@@ -2,12 +2,12 @@
 
 /** Enough for the files of an install in flight. A dropped index is loaded again. */
 const MAX_KEPT = 64
-/** Per execution that installs. */
+/** Bytes per cache. An execution that installs has up to three caches: two for npm and one for PyPI. */
 const MAX_KEPT_BYTES = 16 * 2 ** 20
 
 export interface Weighed<T> {
   value: T
-  /** Size of the text that it was made from. */
+  /** Length of the page that was read (PyPI) or of the JSON that is sent (npm). */
   bytes: number
 }
 

@@ -1,4 +1,7 @@
-/** Reads a PyPI project page from PEP 691 JSON or PEP 503 HTML and writes either, with what pip uses. */
+/**
+ * Reads a PyPI project page from PEP 691 JSON or PEP 503 HTML, and writes a page in either form. Keeps only
+ * the fields that pip uses.
+ */
 import { z } from 'zod'
 import * as pep440 from '@renovatebot/pep440'
 import { pypiName } from './package-rules.ts'

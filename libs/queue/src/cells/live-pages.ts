@@ -1,7 +1,7 @@
 /**
- * Pages of the live executions of all cells. Each page has the newest of each cell, so it is newest first, but
- * a later page can have executions that are newer than the last one of the page before. Each execution is on
- * one page only.
+ * Pages of the live executions of all cells. Each page has the newest remaining ones of each cell, sorted
+ * with the newest first. So a later page can have executions that are newer than the last one of the page
+ * before. Each execution is on one page only.
  */
 import type { LivePage, LivePageAsked } from '../live-page.ts'
 import type { Producer } from '../producer.ts'

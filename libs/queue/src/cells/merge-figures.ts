@@ -30,8 +30,8 @@ export function mergeStats(all: readonly QueueStats[], away: number[]): QueueSta
 }
 
 /**
- * Each cell has its own virtual clocks, so turns can be compared only inside a cell. Therefore the names of
- * its kinds of workers get its number.
+ * Each cell has its own virtual clocks, so turns can be compared only inside a cell. Therefore this names
+ * each kind of worker `<cell>/<kind>`.
  */
 export function mergeTenants(
   all: readonly { cell: number; answer: TenantsSnapshot }[],

@@ -13,7 +13,7 @@ local call = ARGV[2] .. ':' .. ARGV[3]
 if x[3] == call then return { 'ok' } end
 redis.call('HSET', KEYS[1], 'ev', call)
 -- Each worker bounds the bytes of its own attempt (event-buffer.ts). The first call of an attempt trims the
--- entries of earlier attempts.
+-- entries of earlier attempts if the stream exceeds half of the bound.
 local function stream_bytes() return redis.call('MEMORY', 'USAGE', K.events .. ARGV[1]) or 0 end
 if x[3] and ARGV[3] == '1' and stream_bytes() > C.event_bytes / 2 then
   redis.call('XTRIM', K.events .. ARGV[1], 'MAXLEN', C.earlier_events)

@@ -12,7 +12,8 @@
 
 local lane, kind = ARGV[1], ARGV[2]
 
--- Kinds that can serve a class and have slots, and the kind itself.
+-- Per class, the number of kinds that can serve it and have slots. The kind that is asked about counts even
+-- without slots.
 local sharers = {}
 local function sharers_of(class)
   if not sharers[class] then
@@ -26,8 +27,8 @@ local function sharers_of(class)
   return sharers[class]
 end
 
--- How many executions of a tenant wait in a class, and since when the first one of the agent whose turn it is
--- has been due.
+-- Returns how many executions of a tenant wait in a class, and since when its next one has been due. The next
+-- one is the first of the agent whose turn it is.
 local function look_at(class, tenant)
   local turns = K.turns .. class .. ':' .. tenant
   local agents, count = redis.call('ZRANGE', turns, 0, C.demand_agents - 1), 0

@@ -18,7 +18,8 @@
 --- @include forecast
 
 -- Direct release. An execution without a session skips backlog and ring when nobody waits and its lane has a
--- free slot. Only when all workers are of one kind, because otherwise its kind has to be chosen first.
+-- free slot. This happens only when all workers are of one kind, because otherwise a kind has to be chosen
+-- first.
 
 -- State that a direct release read and updated; the next call gathered into this script reuses it.
 local seen

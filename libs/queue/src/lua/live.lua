@@ -14,8 +14,8 @@ local below = ARGV[3] == '' and '+inf' or '(' .. ARGV[3]
 
 local function is(wish, fact) return not wish or wish == fact end
 
--- Whether an execution matches. The second value is true if no later execution can match, because the list is
--- ordered by enqueue time.
+-- Whether an execution matches. The second value is true if nothing further down the list can match, because
+-- the list goes from the newest to the oldest.
 local function matches(id)
   local x = redis.call('HMGET', K.record .. id, 'a', 'eq', 'pk', 'tp', 'fa', 'bg')
   local at, kind = tonumber(x[2]), x[3] or ''

@@ -1,10 +1,11 @@
 -- Purpose: repair what crashes left: lost jobs, dead workers, executions that waited too long.
 -- KEYS[1]  any key of the tag (routing)
 -- ARGV     1 milliseconds during which no other worker sweeps, 2 lock milliseconds
--- Returns  {'swept', {id, {fields of its lost owner}} of each running one, overdue ids} | {'skipped'}
+-- Returns  {'swept', {id, {fields of its record}} of each running one that was lost, overdue ids} |
+--          {'skipped'}
 -- Invariants: an outstanding execution without a BullMQ job gets a new job after C.lost_release, so a process
---          that ended without settling costs only time. If a worker had taken it, the new job
---          goes to the jobs of dead workers, which take-lost.lua takes.
+--          that ended without settling costs only time. If a worker had taken it, the new job goes to the
+--          jobs of dead workers, which take-lost.lua takes.
 -- Complexity: O(C.sweep_max) per lane and call; a cursor covers the rest in later calls.
 --- @include clock
 --- @include pick

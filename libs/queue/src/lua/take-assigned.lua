@@ -39,8 +39,8 @@ for _ = 1, C.promote_max do
     wait_ends(lane, tenant, id)
     local estimate = estimate_of(state[3], lane)
     local in_ring = redis.call('ZSCORE', ring_of(lane, kind), tenant)
-    -- A tenant outside the ring may have an old virtual time. Raise it to the clock (or the tag, if lower),
-    -- because waiting must earn no credit.
+    -- A tenant outside the ring may have an old virtual time. Raise it to the clock (or to the execution's
+    -- score in the assigned queue, if that is lower), because waiting must earn no credit.
     local v = tonumber(in_ring) or math.max(tonumber(state[4]) or 0, math.min(tag, clock))
     if not in_ring then redis.call('HSET', K.tenant .. tenant, 'vt:' .. lane .. ':' .. kind, v) end
     charge(lane, tenant, kind, (estimate - (tonumber(x[4]) or 0)) / weight)

@@ -11,7 +11,7 @@
 --- @include slots
 local LANES = { 'interactive', 'routine' }
 
--- What is the same for every tenant of this call.
+-- Virtual clocks, the same for every tenant of this call.
 local clocks = {}
 local function clock_at(lane, kind)
   local name = lane .. ':' .. kind

@@ -27,8 +27,8 @@ local function add_with_fleet(code, figures)
   add(code, figures)
 end
 
--- Time from which the other workers refuse the execution, unless a worker that can run it comes before. Nil
--- when all workers are gone, because the execution then keeps waiting.
+-- Time from which the other workers refuse the execution, unless a worker that can run it reports by then.
+-- Nil when all workers are gone, because the execution then keeps waiting.
 local function patience_end(need)
   local can = need and need ~= '' and fleet_window() > 0 and servers_of(need).kinds
   local last

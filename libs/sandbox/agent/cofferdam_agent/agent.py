@@ -27,7 +27,7 @@ _KEPT = {b"n": "none", b"f": "files", b"i": "interpreter", b"p": "processes"}
 
 
 class Agent:
-    """`ready` sends R on the same channel. `started_with_us` is explained at main()."""
+    """`ready`: the Ready that sends frame R on `channel`. `started_with_us` is explained at main()."""
 
     def __init__(self, options, split, channel, meters, ready, started_with_us):
         self.options = options
@@ -239,7 +239,7 @@ class Agent:
                 self.finish()
 
     def watch_at_rest(self, watch):
-        """Watches background processes without a worker. Returns the milliseconds until the next look."""
+        """Watches background processes while no worker is attached. Returns the pause to the next look in ms."""
         if self.processes.late is None:
             return None
         watch(self.wake, select.POLLIN, self.on_wake)

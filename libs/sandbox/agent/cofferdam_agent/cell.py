@@ -1,9 +1,9 @@
 """Restores a cell's fresh state between two executions, and proves it.
 
-`clean` empties every folder that a program can write to (writable_paths.py) and removes its System V objects.
-Files from before the first program stay. `prove` compares used bytes and inodes with those of the fresh cell.
-It also compares the agent's limits and scheduling, which a process with its uid can change and which
-everything that it starts inherits.
+`clean` empties every folder that a program can write to (writable_paths.py) and removes System V objects that
+programs left. Files that were there before the first program stay. `prove` compares used bytes and inodes
+with those of the fresh cell. It also compares the agent's limits and scheduling, which a process with its uid
+can change and which everything that it starts inherits.
 """
 import os
 import time
@@ -14,14 +14,15 @@ from .root import Root, WIPE_S
 from .sysv import SystemV
 from .workdir import IO_ERROR, WorkError
 
-# How long the kernel may take to free files of killed processes. Its own collector frees sockets in flight,
-# which takes much longer on a busy host. With WIPE_S it stays below the worker's limit of 8 s (CLEAN_MS in
-# cells.ts).
+# How long the kernel may take to free files of killed processes. The kernel's collector frees sockets in
+# flight, which takes much longer on a busy host. FREE_S + WIPE_S is below the worker's limit of 8 s (CLEAN_MS
+# in cells.ts).
 FREE_S = 3.0
 
 
 class Cell:
-    """`owns_mounts`: every writable mount belongs to the program, not only folders beside the work directory.
+    """`owns_mounts`: whether all writable mounts of the sandbox belong to the program. If not, only the work
+    directory and the folders beside it do.
     """
 
     def __init__(self, options, work, split, owns_mounts=None):
@@ -30,7 +31,8 @@ class Cell:
         self.roots = [Root(path, owns_mounts and is_on_own_mount(path)) for path in writable_paths(options, work, owns_mounts)]
         self.objects = SystemV(options, split, split or owns_mounts)
         self.agent = fingerprint(os.getpid())
-        # True if programs can reach the agent, because it has their uid: always, or for the moment of a kill.
+        # True if a program could change the agent's settings, because both have the same uid: always, or
+        # during a kill by `kill_all`.
         self.was_in_reach = not split or os.geteuid() != 0
 
     def clean(self, keep):
@@ -48,7 +50,7 @@ class Cell:
     def prove(self, keep, had_objects):
         """Called when all programs are gone, so nobody creates System V objects after their removal."""
         if self.was_in_reach and fingerprint(os.getpid(), self.agent) != self.agent:
-            # A nice value cannot be lowered again without a capability.
+            # Not restored, because a process without a capability cannot lower its nice value again.
             raise WorkError(IO_ERROR, "a program changed the agent's limits or scheduling")
         until = time.monotonic() + FREE_S
         while True:

@@ -40,8 +40,8 @@ def _list(send, found):
 
 
 def back_up(work, send, payload):
-    """Answers B: h path, d bytes, x (ignore this file), e. The program may write meanwhile: a file replaced
-    by rename is complete, one written in place may be half new.
+    """Answers B with frames of h (a path), d (bytes), x (ignore this file) and e (the end). The program may
+    write meanwhile: a file replaced by rename is complete, one written in place may be half new.
     """
     most_files, left = struct.unpack_from("<II", payload)
     globs = [glob.decode("utf-8", "surrogateescape") for glob in payload[8:].split(b"\0")]

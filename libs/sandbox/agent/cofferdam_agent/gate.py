@@ -1,5 +1,6 @@
-"""Shared by the agent and an interpreter that waits in its gate (python-gate, node-gate, bash-gate): command
-and environment of its start, messages on its control pipe, and variables that it reads only at its start.
+"""What the agent and the gates (python-gate, node-gate, bash-gate) agree on. A gate is the code in which an
+interpreter waits for its program. Here are the command and environment of its start, the messages on its
+control pipe, and the variables that it reads only at its start.
 """
 import os
 
@@ -77,7 +78,8 @@ def _with_length(fields):
 
 
 def with_commands(env, run):
-    """For programs without modules: adds the command for progress reports at the end of PATH."""
+    """For programs in a language without a progress module: adds the command for progress reports at the end
+    of PATH."""
     if run.language in ("python", "javascript", "typescript") or "PATH" not in env:
         return env
     return dict(env, PATH=env["PATH"] + ":" + folder_of("bin"))

@@ -16,8 +16,9 @@ class Globs:
         self._end = 0
         # Tokens that match a byte: those of each literal byte, and those of any byte but a slash.
         self._literal, self._any = {}, 0
-        # `_stay…`: tokens that can match more bytes after a byte of a name, or after a slash. `_skip…`:
-        # tokens that can match no byte at all: anywhere, or only at the start of a part.
+        # `_stay`: tokens that can match another byte after a byte that is not a slash; `_stay_slash`: after a
+        # slash. `_skip`: tokens that can match no byte at all, anywhere; `_skip_at_part`: only at the start
+        # of a part.
         self._stay, self._stay_slash, self._skip, self._skip_at_part = 0, 0, 0, 0
         for glob in globs:
             start |= 1 << at

@@ -3,7 +3,7 @@ import _json
 
 
 class _Context:
-    """What the C scanner asks of a decoder."""
+    """The attributes that the C scanner reads from a decoder."""
 
     strict = True
     object_hook = object_pairs_hook = array_hook = parse_constant = None
@@ -21,7 +21,7 @@ def decode(text):
 
 
 def encode(value):
-    """ASCII bytes of None, bool, int, str and lists and dicts of them, the latter with str keys."""
+    """Encodes None, bool, int, str, and lists and dicts (with str keys) of these as ASCII JSON."""
     return _text(value).encode("ascii")
 
 

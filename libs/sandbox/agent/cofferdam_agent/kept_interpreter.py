@@ -16,7 +16,7 @@ class KeptInterpreter:
         self.pid = child.pid
         self._unread = b""
         self.broken = False
-        # Its current run, which closes the pipes if the interpreter does not outlive it.
+        # The current run. If the interpreter ends with the run, the run closes the pipes.
         self.run = None
 
     def begin(self, message):
@@ -28,7 +28,7 @@ class KeptInterpreter:
         """The exit code of a finished run; None before. Raises ValueError for an unknown message."""
         self._unread += data
         if self._unread[:1] == b"R":
-            # An interpreter that was started for this run has not sent its ready line before.
+            # An interpreter that was started for this run sends its ready line first.
             line, end, after = self._unread.partition(b"\n")
             if not end:
                 return None
@@ -75,7 +75,8 @@ class KeptInterpreter:
             time.sleep(0.0001)
 
     def kill_children(self, until):
-        """Kills its children. It is stopped and only it waits for them, so an unchanged list is final."""
+        """Kills its children. The interpreter is stopped, and only it can reap them. So if all children are
+        dead and the list did not change, no more can appear."""
         before = None
         while time.monotonic() < until:
             children = _children_of(self.pid)

@@ -20,8 +20,8 @@ from .workdir import WorkError
 FAMILIES = {"python": "python", "javascript": "javascript", "typescript": "javascript", "bash": "bash"}
 # In the work directory, the input of a program that a kept interpreter runs.
 STDIN_NAME = ".cofferdam-stdin"
-# Also there: the script of a shell in a session that keeps processes (job.ts). `main.sh` could be a file of
-# one of those processes.
+# In the work directory, the script of a shell in a session that keeps processes (job.ts). It is not
+# `main.sh`, because that could be a file of one of those processes.
 SCRIPT_NAME = ".cofferdam-main.sh"
 
 
@@ -38,7 +38,8 @@ class KeptInterpreters:
         self.waiting = waiting
         self.kept = kept
         self.late = late
-        # Families that had an interpreter in this session. A program may rely on its state.
+        # Families that had an interpreter in this session. A program may rely on its state, so a restart is
+        # reported.
         self.known = set()
 
     def bind(self, run, env):
@@ -101,9 +102,9 @@ class KeptInterpreters:
             is_broken = True
         if is_broken:
             run.session.broken = True
-            # The run then ends with the exit status of this process. The process may have exited already,
-            # because its pipe can end before its exit is seen. So if the session keeps processes, its
-            # children are not killed here.
+            # The run then ends with the exit status of this process. The process may have exited by itself:
+            # its pipe can end before its exit is seen. Its background processes must then live on, so a
+            # session that keeps processes kills only the interpreter, not its process group.
             if self.late is None:
                 reap.kill_group(run.child.pid)
             else:
@@ -135,14 +136,15 @@ class KeptInterpreters:
                 self.end(kept)
 
     def end_all(self):
-        """Ends all kept interpreters and forgets that they existed, so that the next program relies on none.
+        """Ends all kept interpreters and forgets their families. The next run then reports `none` instead of
+        `restarted`.
         """
         for kept in list(self.kept.values()):
             self.end(kept)
         self.known.clear()
 
     def on_died(self, kept):
-        """It has died without a run, or after its run has ended."""
+        """Called when a kept interpreter died without a run, or after its run had ended."""
         if self.late is None:
             reap.kill_group(kept.pid)
         self.forget(kept)

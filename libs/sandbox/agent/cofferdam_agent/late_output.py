@@ -23,7 +23,8 @@ PIPES_MAX = 64
 class _Pipe:
     def __init__(self, fd, keeper, name=None):
         self.fd = fd
-        # The kept interpreter that this pipe belongs to; None when the pipe is ours to close.
+        # The kept interpreter that this pipe belongs to. None if its process has ended: LateOutput then
+        # closes the pipe.
         self.keeper = keeper
         # Language family and output under which its bytes are kept; None drops them.
         self.name = name
@@ -43,7 +44,8 @@ class LateOutput:
         self._pipes += [
             _Pipe(kept.child.stdout, kept, (kept.family, "O")),
             _Pipe(kept.child.stderr, kept, (kept.family, "E")),
-            # Between runs nothing is expected on the control pipe, but a thread that reports must not block.
+            # Between runs no message is expected on the control pipe. It is read so that a thread that
+            # reports progress does not block.
             _Pipe(kept.child.control_out, kept),
         ]
 

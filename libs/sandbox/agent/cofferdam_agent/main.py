@@ -101,7 +101,8 @@ def _serve(agent, listener):
 
 
 def _close_inherited(spared):
-    """Closes all other descriptors that the worker passed on, which must not reach a program."""
+    """Closes the descriptors that the worker passed on, except 0 to 2 and `spared`. A program must not get
+    them."""
     try:
         open_now = [int(name) for name in os.listdir("/proc/self/fd")]
     except (OSError, ValueError):

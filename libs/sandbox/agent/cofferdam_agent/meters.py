@@ -35,7 +35,8 @@ def _text(path):
 
 
 class _Files:
-    """Counters that are read for each program and opened once. One that is missing at the start stays so."""
+    """Counter files, each opened once and read for each program. A file that is missing at the first read is
+    not tried again."""
 
     def __init__(self):
         self._fds = {}
@@ -85,7 +86,8 @@ class _ReapedIo:
 
     def __init__(self):
         self._fds = []
-        # Only the thread's own file differs from the process's. The agent has no other thread.
+        # The first file counts only the thread itself. The second also counts reaped children. The agent has
+        # no other thread.
         for path in ("/proc/self/task/%d/io" % os.getpid(), "/proc/self/io"):
             try:
                 self._fds.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
@@ -159,11 +161,12 @@ class Meters:
         return self.read()
 
     def exclude(self, at_bind, pid, is_fork):
-        """Excludes what the waiting interpreter used before: the kernel adds it when the interpreter ends.
+        """Excludes what the waiting interpreter used before its program began. The kernel adds it to the sums
+        when the interpreter ends.
         """
         if self.version is None:
             at_bind["cpuUs"] += cpu_us_of(pid)
-        # A fork starts at zero. In a cell, the agent cannot read the value while the interpreter waits.
+        # In a cell, the agent cannot read this value of a waiting fork. A fork's counters start at zero.
         used = _io_of(pid) or ((0, 0) if is_fork else None)
         for at, name in enumerate(("readBytes", "writeBytes")):
             at_bind[name] = None if used is None or at_bind[name] is None else at_bind[name] + used[at]

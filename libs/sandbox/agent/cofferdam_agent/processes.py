@@ -62,15 +62,15 @@ class Processes:
             self.ready.say({})
 
     def prepare_after(self, run):
-        # Start nothing beside processes that may still run: the next clean ends them or this cell.
+        # Start no interpreter while processes of a program may still run, because they could reach it.
         if self.late is not None:
             return
         if self.options.cell and run.end.proven_gone and not (run.end.interpreter_lives and run.language != "python"):
             self.prepare_beside_kept(run.language)
 
     def prepare_beside_kept(self, language):
-        """Prepares an interpreter, or postpones that if a kept one could reach it. A kept one is stopped, but
-        its timer may wake it.
+        """Prepares an interpreter, or postpones that if a kept one could reach it. A kept one is stopped, but a
+        timer that sends it SIGCONT can wake it.
         """
         is_out_of_reach = self.split and self.waiting.has_forks and language == "python"
         self.postponed = language if self.kept and not is_out_of_reach else None

@@ -124,7 +124,8 @@ def _readable(streams):
     return any(events & select.POLLIN for _, events in poller.poll(0))
 
 
-# Some numbers have two names. The shorter is the older one, and the one that Node knows (SIGIO, SIGABRT).
+# Some numbers have two names. These are the names that Node uses: SIGIO, SIGABRT and SIGCHLD, not SIGPOLL,
+# SIGIOT and SIGCLD.
 _NAMES = {
     getattr(signal, name): name
     for name in sorted(dir(signal), key=lambda name: (-len(name), name))

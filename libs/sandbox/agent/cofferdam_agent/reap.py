@@ -113,7 +113,8 @@ def kill(pid):
 
 
 def _listed_children():
-    """The kernel's list of our children; None without one. Read in one piece: each read walks the list."""
+    """The kernel's list of our children; None without one. Read in large pieces, because each read walks the
+    list."""
     try:
         fd = os.open("/proc/self/task/%d/children" % os.getpid(), os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

@@ -1,13 +1,13 @@
-"""Lets the next worker of a session attach, while nothing of a program runs.
+"""Lets the next worker of a session attach between two turns.
 
     worker ── {"pod", "fence", "nonce"} ──▶        another pod's name, or a fence that is not higher: refused
-           ◀── {"nonce", "proof"} ──               proves that the agent has the key, so nobody can impersonate it
+           ◀── {"nonce", "proof"} ──               proves the agent's key: nobody can impersonate it
            ── {"proof"} ──▶                        wrong: refused
            ◀── {"pod"} ── then frames
 
-A program of the session shares this loopback and so reaches the port. The key is sent only once, is kept in a
-page that no child inherits, and this process is not dumpable. The agent listens from the first worker on, so
-nobody else can.
+A program of the session has the same loopback, so it can reach the port. The key is sent only once and kept
+in a page that no child inherits, and this process is not dumpable. The agent listens from the first worker
+on, so no program can listen on the port in its place.
 """
 import hmac
 import json
@@ -18,7 +18,7 @@ import time
 
 KEY_SIZE = 32
 LINE_MAX = 4096
-# A worker answers at once.
+# Time to prove the key. A worker answers at once.
 CANDIDATE_SECONDS = 5
 # More connections than this can only be left over from a program's turn, so the oldest are closed.
 CANDIDATES_MAX = 16

@@ -6,8 +6,8 @@ import struct
 
 from . import linux
 
-# Landlock, also for landlock.py: landlock_create_ruleset, landlock_restrict_self, and the scopes of ABI 6
-# (Linux 6.12), which are abstract Unix sockets and signals.
+# System call numbers, also for landlock.py: landlock_create_ruleset and landlock_restrict_self. Then the
+# scopes of ABI 6 (Linux 6.12), abstract Unix sockets and signals.
 CREATE, RESTRICT = 444, 446
 SCOPES = 1 | 2
 

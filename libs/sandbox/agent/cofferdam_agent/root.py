@@ -96,11 +96,12 @@ def _unlinked(parent, name):
 
 
 def _opened(parent, name, device):
-    """Opens a directory that may have been made unreadable. Its owner can still change that."""
+    """Opens a directory. If a program made it unreadable, changes its mode first, which its owner can do."""
     try:
         fd = os.open(name, DIR_FLAGS, dir_fd=parent)
     except PermissionError:
-        # It was not a link before, and nothing else runs that could replace it.
+        # chmod follows links. The name was a directory a moment ago, and nothing else runs that could replace
+        # it.
         os.chmod(name, 0o700, dir_fd=parent)
         fd = os.open(name, DIR_FLAGS, dir_fd=parent)
     found = os.fstat(fd)

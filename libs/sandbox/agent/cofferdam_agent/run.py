@@ -25,7 +25,8 @@ class Run:
         self.stdin_size = job.get("stdin")
         self.caps = job.get("caps", {"out": 0, "err": 0})
         self.files = GivenFiles(work, job.get("files", []))
-        # `keep`: whether the session keeps the interpreter. `found`: `none`, `kept` or `restarted`.
+        # `keep`: whether the session keeps the interpreter. `found`: the interpreter that the run got: `none`
+        # before, `kept` or `restarted`.
         self.keep = job.get("keep", False)
         # Whether the session keeps all processes: this run's end then kills none.
         self.leaves = job.get("leave", False)
@@ -102,7 +103,8 @@ class Run:
                 watch(stream.fd, select.POLLIN, stream.forward)
         if self.input.waits_for(self.child):
             watch(self.child.stdin, select.POLLOUT, self.write_stdin)
-        # In a session, the kept interpreter's other messages come on the same pipe (kept_interpreters.py).
+        # In a session, kept_interpreters.py reads this pipe, because it also carries the interpreter's other
+        # messages.
         if self.reports is not None and self.session is None and not self.has_ended and not self.reports.closed:
             if self.child.control_out is not None:
                 watch(self.child.control_out, select.POLLIN, self.on_report)

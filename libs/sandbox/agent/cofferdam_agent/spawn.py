@@ -21,7 +21,8 @@ CELL_PROCESSES = 3
 
 
 class Child:
-    """A process with our ends of its pipes. `control_*` are None for a program without a gate."""
+    """A process with our ends of its pipes. Without a gate `control_in` is None, and also `control_out`
+    unless the program reports progress. `control_in` is None for a fork server too."""
 
     def __init__(self, pid, stdin, stdout, stderr, control_in, control_out):
         self.pid = pid
@@ -42,7 +43,7 @@ class Child:
             pass  # It died. Its exit status says how.
 
     def read_control(self):
-        """Adds to `unread` what it said. False if it died or says too much."""
+        """Adds what the process sent to `unread`. False if it died or sent too much."""
         try:
             data = os.read(self.control_out, CONTROL_MAX)
         except BlockingIOError:

@@ -204,7 +204,7 @@ class Connection:
             self.finish()
 
     def finish(self):
-        """The kernel has all bytes of the worker, so the end can follow."""
+        """All bytes from the worker are written to the socket, so its END or OVER can take effect."""
         try:
             self.socket.shutdown(_socket.SHUT_WR)
         except OSError:

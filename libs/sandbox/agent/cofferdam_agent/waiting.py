@@ -16,7 +16,8 @@ from . import gate, reap, spawn
 ENTRIES = {"python": "main.py", "javascript": "main.js", "typescript": "main.ts"}
 # How long a program waits for a starting interpreter, before it gets its own.
 START_S = 20
-# A fork takes a few milliseconds, an interpreter ten times that.
+# Time between two looks at a starting process. A fork takes a few milliseconds, an interpreter ten times
+# that.
 START_LOOK_MS = 100
 # An empty message, which the gate answers with a newline.
 ARE_YOU_THERE = bytes(4)
@@ -34,8 +35,8 @@ class WaitingInterpreter:
         self.version = None
         self.preloaded = set()
         self.failure = None
-        # gVisor (release 20221219), which lacks this list, crashes with the fork server (Go's exit code 2).
-        # There a cell starts a new interpreter after each run.
+        # gVisor (release 20221219), which lacks the kernel's list of children, crashes with the fork server
+        # (Go's exit code 2). There a cell starts a new interpreter after each run.
         self.has_forks = options.cell and os.path.exists("/proc/self/task/%d/children" % os.getpid())
         if self.has_forks:
             # Imported only here, because it would slow down every other agent's start.
@@ -66,7 +67,7 @@ class WaitingInterpreter:
     # ---- starting
 
     def prepare(self, language):
-        """Starts the next one; False if this language has none."""
+        """Prepares the next interpreter; False if none can wait for this language."""
         if language not in ENTRIES:
             return False
         if self.child is not None:
@@ -186,8 +187,8 @@ class WaitingInterpreter:
         return child.mark is None or self.fork_servers.is_intact(child.pid, child.mark) and self.answers(child)
 
     def answers(self, child):
-        """Asks `child` for an answer. Once it has answered, it has obeyed every signal that ended programs
-        had sent it.
+        """Asks `child` for an answer. An answer proves that it has obeyed every signal that earlier programs
+        sent to it.
         """
         until = time.monotonic() + START_S
         poller = select.poll()

@@ -1,5 +1,6 @@
-"""Folders that a program can write to: the work directory and, in a sandbox with its own mounts, every
-writable tmpfs and message queue file system; otherwise also the folders of HOME and TMPDIR.
+"""Folders that a program can write to: the work directory, and the folders of HOME and TMPDIR if they are
+beside it. In a sandbox with its own mounts also every writable tmpfs, ramfs and message queue file system,
+and the folders between such a mount and the work directory.
 """
 import os
 

@@ -79,7 +79,7 @@ def serve(gate, ready, without_input):
 
 
 def fork():
-    """Forks twice, so that the child becomes the agent's."""
+    """Forks twice, so that the new process becomes a child of the agent."""
     try:
         first = os.fork()
     except OSError:

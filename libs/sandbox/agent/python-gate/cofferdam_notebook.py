@@ -41,7 +41,8 @@ def _with_shell(text, number):
 
 
 def _shell(command, space):
-    """Runs it with the program's input and output. Sets `_exit_code`, as in IPython, and raises nothing."""
+    """Runs a shell command with the program's input and output. Sets `_exit_code`, as in IPython, and raises
+    nothing."""
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     shell = "/bin/bash" if os.access("/bin/bash", os.X_OK) else "/bin/sh"

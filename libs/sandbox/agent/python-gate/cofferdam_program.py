@@ -44,7 +44,7 @@ def prepare(entry, control):
     os.rename(entry, hidden)
     os.rename(pyc, entry)
     # CPython asks all importers whether the entry is an archive. This cached None tells it that the byte code
-    # is none.
+    # is not one.
     sys.path_importer_cache[filename] = None
     return True
 

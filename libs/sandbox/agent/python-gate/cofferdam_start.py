@@ -16,7 +16,7 @@ import os
 import sys
 
 OPTIONS_MAX = 64 * 1024
-# The type of a file: pipe and socket.
+# The mask of a file's type, and the types pipe and socket.
 S_IFMT, STREAMS = 0o170000, (0o010000, 0o140000)
 
 
@@ -56,7 +56,7 @@ def read(size):
 
 
 def close_inherited():
-    """Closes all other descriptors without close-on-exec, which a program must not get."""
+    """Closes all descriptors above 2, because a program must not get what the worker passed on."""
     for name in os.listdir("/proc/self/fd"):
         if int(name) > 2:
             try:

@@ -35,7 +35,8 @@ CONTROL_IN, CONTROL_OUT = 198, 199
 RULES = 197
 # Folder of the module `cofferdam`, for a program that contains that word.
 LIBRARY = os.path.join(os.path.dirname(HERE), "python-lib")
-# The agent reads at most 64 KiB of a ready line; with more modules it takes a fresh interpreter.
+# The agent reads at most 64 KiB of a ready line. With longer names, `*` is sent, and the agent starts a fresh
+# interpreter instead.
 NAMES_MAX = 48 * 1024
 
 

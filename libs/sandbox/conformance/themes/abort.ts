@@ -1,4 +1,4 @@
-/** The signal stops every await that can hang, and leaves nothing (checked after each test). */
+/** The abort signal stops every await that can hang, and leaves nothing (checked after each test). */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { StopReason } from '@cofferdam/contract'
 import { expect, test } from 'vitest'

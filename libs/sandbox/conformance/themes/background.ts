@@ -14,7 +14,7 @@ const job = (source: string, marker = 'job'): Program =>
   python(`
 import subprocess, sys
 subprocess.Popen([sys.executable, "-c", ${JSON.stringify(source)}, ${JSON.stringify(marker)}])`)
-/** Begins when a later execution has written the file `go`. */
+/** Python source that runs `source` once a later execution has written the file `go`. */
 const onceTold = (source: string): string => `
 import os, time
 while not os.path.exists("go"):
@@ -237,7 +237,8 @@ while True:
       const next = await turn(bash('read -r count <refused; echo $count'), change)
       expect(next.exit.exitCode, next.stderr).toBe(0)
       expect(Number(next.stdout)).toBeGreaterThan(0)
-      // A cell has extra room for the agent and its waiting processes. A program can use it if nothing waits.
+      // A cell's process limit has a reserve for the agent and its waiting processes. A program can use the
+      // reserve if nothing waits.
       expect(Number(next.stdout)).toBeLessThan(24 + 8)
     })
 

@@ -192,8 +192,8 @@ export function sequences(h: Harness): void {
       await using sandbox = await h.open(program, { reuse: 'session', session })
       if (step.kind === 'tests') await sandbox.write([{ path, bytes: new Uint8Array() }])
       if (isVendors && step.kind === 'python' && step.ending === 'exits') {
-        // Services report such an end differently. With all of them, the next program starts fresh and
-        // reports that.
+        // Vendors report the end of their interpreter differently. At all of them, the next program starts
+        // fresh and reports that.
         await Promise.allSettled([h.run(sandbox, program)])
         book = new Book(scope, kept)
         id = undefined

@@ -16,8 +16,8 @@ export interface Surroundings {
   fetched: string
   open_files: [soft: number, hard: number]
   /**
-   * How many of 100 threads ran at once. Threads count as processes. Not processes, because each one costs
-   * gVisor 0.15 s and 10 MiB.
+   * How many of 100 threads ran at once. The process limit counts threads too. Real processes would cost
+   * gVisor 0.15 s and 10 MiB each.
    */
   threads: number
   encoding: string

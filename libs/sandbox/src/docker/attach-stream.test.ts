@@ -60,7 +60,7 @@ test('stops reading the connection while nobody reads stdout', async () => {
   let sent = 0
   const chunk = packed(1, Buffer.alloc(16_384, 'z'))
   const socket = new Duplex({
-    // An endless program: sends one packet per read.
+    // A program with much output: sends one packet per read.
     read() {
       sent += 1
       this.push(sent <= total ? chunk : null)

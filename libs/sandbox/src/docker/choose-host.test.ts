@@ -22,7 +22,7 @@ test('tries the socket first, and keeps the transport that worked', async () => 
   const host = await choice()
   expect(host.transport).toEqual({ use: 'socket', isProven: false })
   host.socketWorks()
-  // One later failure of a container is no reason to change.
+  // After a success, one failed container does not change the transport.
   host.socketFails('refused')
   expect(host.transport).toEqual({ use: 'socket', isProven: true })
 })

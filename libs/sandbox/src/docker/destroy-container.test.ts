@@ -35,7 +35,7 @@ const says =
     response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
   }
 
-/** What the daemon lists, besides `answer`. */
+/** Answers the daemon's list of containers with `names`, and every other call with `answer`. */
 const listing =
   (answer: RequestListener, names: () => string[] = () => []): RequestListener =>
   (request, response) =>

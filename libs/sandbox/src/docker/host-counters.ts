@@ -14,7 +14,7 @@ const ROOT = '/sys/fs/cgroup'
 export interface HostCounters {
   /** Starts counting for a program. */
   begin(): void
-  /** Use since then; null for unreadable values. */
+  /** Use since `begin`; null for unreadable values. */
   used(): Pick<Usage, 'cpu_ms' | 'peak_memory_bytes'>
 }
 

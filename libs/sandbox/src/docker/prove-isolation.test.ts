@@ -70,7 +70,7 @@ async function withWrongName(
     })
   }
   const server = createServer(pass)
-  // The attach stream: both sides as they are.
+  // Passes the attach stream on unchanged, in both directions.
   server.on('upgrade', (incoming, socket, first) => {
     const to = connect(engine, () => {
       const lines = Object.entries(incoming.headers).map(([name, value]) => `${name}: ${String(value)}`)

@@ -38,7 +38,7 @@ interface Proven {
   because: string
 }
 
-/** Judges the evidence. Whatever is not told counts against the runtime. */
+/** Judges the evidence. An unknown value counts against the runtime. */
 export function judge({ inside, outside, own, hardware }: Evidence): Proven {
   const isShared = inside.release === outside.release || inside.bootId === outside.bootId
   const isTold = [inside, outside].every(({ release, bootId }) => release !== '' && bootId !== '')

@@ -114,7 +114,7 @@ const VIRTUAL_MACHINE: RuntimeKind = {
   capabilities: { ...COMMON, enforces: ['memory', 'cpus', 'disk'], measures: ['wall_ms'] },
   pidsLimit: ({ pids }) => pids + 1,
   rlimits: () => ({}),
-  // For the agent. The guest kernel's memory comes on top of the container's limit (its default_memory).
+  // For the agent. The guest kernel's memory comes on top of the container's limit (default_memory of Kata).
   memoryOverheadMib: 16,
   hasCgroup: false,
   reachesHostSockets: false,

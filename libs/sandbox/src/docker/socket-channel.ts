@@ -3,12 +3,12 @@
  * the daemon's copy of every frame: a round trip takes 1.0 instead of 2.3 ms.
  *
  *   listening ──first connection──▶ channel       the socket is unlinked and its folder removed at once
- *       │ close()                                 before any program runs there is only the agent to connect
+ *       │ close()                                 before any program runs, only the agent can connect
  *       ▼
  *     gone
  *
- * From the host, only this user can reach the folder (0700 above it); from inside, only this container. The
- * program finds neither socket nor folder. Names are random, because /proc/self/mountinfo shows them.
+ * From the host, only this user can reach the folder (0700 above it). From inside, only this container can.
+ * The program finds neither socket nor folder. Names are random, because /proc/self/mountinfo shows them.
  */
 import { createHash, randomBytes } from 'node:crypto'
 import { chmod, lstat, mkdir, readdir, rm, rmdir } from 'node:fs/promises'
@@ -53,7 +53,10 @@ export interface SocketFolders {
 /** Default root: a folder of this user in the temporary folder. */
 export const defaultSocketRoot = (): string => join(tmpdir(), `cofd-${process.getuid?.() ?? 'user'}`)
 
-/** A worker's folder, named by a digest of its ID, since programs see the name. Others can sweep it. */
+/**
+ * A worker's folder. Programs see its name, so it is a digest of the worker's ID. Other workers can compute
+ * it for a sweep.
+ */
 const folderOf = (root: string, owner: WorkerId): string =>
   join(root, createHash('sha256').update(owner).digest('hex').slice(0, 16))
 

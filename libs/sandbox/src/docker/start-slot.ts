@@ -1,6 +1,6 @@
 /**
- * Starts a container until its interpreter waits: everything that is the same for all programs of its kind.
- * The program comes when the slot is bound (../guest-sandbox.ts), so slots can start in advance.
+ * Starts a container until its interpreter waits, which needs nothing of a particular program. The program
+ * comes when the slot is bound (../guest-sandbox.ts), so slots can start in advance.
  *
  *   create ──attach──start──(agent connects)──R──> slot        any failure or abort: destroyed, then thrown
  *

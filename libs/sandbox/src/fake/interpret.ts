@@ -14,7 +14,7 @@ export interface FakeProcess {
   stop: AbortSignal
   /** Aborts at the first soft stop. */
   interrupted: AbortSignal
-  /** Called by `die`. */
+  /** Ends the sandbox. Called by the step `die`. */
   die(): void
 }
 

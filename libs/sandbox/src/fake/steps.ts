@@ -39,7 +39,7 @@ const stepSchema = z.union([
   z.strictObject({ throw: text }),
   /** Ends by SIGKILL with one OOM kill as evidence. */
   z.strictObject({ oom: z.literal(true) }),
-  /** Sets the evidence and continues. */
+  /** This step and the next two set fields of the exit, and continue. */
   z.strictObject({ pids_limit: z.literal(true) }),
   z.strictObject({ disk_limit: z.literal(true) }),
   z.strictObject({

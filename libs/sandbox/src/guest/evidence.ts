@@ -31,7 +31,7 @@ const readySchema = z.union([
   }),
 ])
 type Ready = z.infer<typeof readySchema>
-/** What a sandbox is when it is ready. */
+/** What the agent reports when its sandbox is ready. */
 export type GuestReady = Exclude<Ready, { error: string }>
 
 const SIGNALS: ReadonlySet<string> = new Set(Object.keys(constants.signals))

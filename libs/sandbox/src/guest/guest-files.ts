@@ -23,7 +23,10 @@ const LIBRARIES = (): GuestFile[] => [
   { name: 'node-gate/node_modules/resolve-pkg-maps/index.js', source: resolved('resolve-pkg-maps') },
   { name: COMPILER, source: resolved('typescript-compiler') },
 ]
-/** 9 MB, so it is left out where files are sent to each sandbox. Decorators then fail with Node's error. */
+/**
+ * 9 MB, so it is left out where files are sent to each sandbox. Decorators and .tsx files then fail with
+ * Node's error.
+ */
 export const COMPILER = 'node-gate/compiler.cjs'
 
 const NAMES = [

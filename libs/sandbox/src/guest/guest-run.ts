@@ -22,7 +22,10 @@ const WORD = 'cofferdam'
 export interface GuestRun {
   readonly frames: readonly Buffer[]
   readonly exit: Promise<Exit>
-  /** Takes O or E; read no other frame until it resolves. All throw `protocol_violation`. */
+  /**
+   * Takes O or E; read no other frame until it resolves. All methods that take a frame throw
+   * `protocol_violation`.
+   */
   output(stream: 'stdout' | 'stderr', payload: Buffer): void | Promise<void>
   /** Takes T. */
   capReached(payload: Buffer): void

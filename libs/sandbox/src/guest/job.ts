@@ -35,7 +35,10 @@ export interface JobOptions {
   report?: boolean
 }
 
-/** Throws `capability_missing` for tests and install, `payload_too_large` for over 1 MiB of arguments. */
+/**
+ * Throws `capability_missing` for tests, install and files, `payload_too_large` beyond the bounds of files or
+ * of J (1 MiB), and `invalid_request` for a path outside the work directory.
+ */
 export function encodeRun(program: Program, options: JobOptions): Buffer[] {
   const { fields, file } = describe(program, options)
   const files = file === null ? options.files : [...options.files, file]

@@ -162,7 +162,8 @@ test('reads nothing while the caller has not taken output, so a flood stays in t
   const block = Buffer.alloc(60_000)
   for (let n = 0; n < 100; n++) say('O', block)
   await vi.waitFor(() => expect(seen).toBe(60_000), 15_000)
-  // Some turns of the event loop later it still has only the first block, and the stream holds the rest.
+  // Twenty turns of the event loop later, the caller still has only the first block. The stream holds the
+  // rest.
   for (let n = 0; n < 20; n++) await new Promise(setImmediate)
   expect(seen).toBe(60_000)
   expect(readable.readableLength + readable.writableLength).toBeGreaterThan(5_000_000)

@@ -123,7 +123,7 @@ export function createGuestSession(options: GuestSessionOptions): GuestSession {
     // The agent answers in order. During a run, an answer belongs to the run, even if the run's caller
     // stopped waiting.
     if (requests.isWaiting && running === null) return requests.answer(answer)
-    // The agent sends Z instead of X if it refused the files of the job. The program then never began.
+    // The agent sends Z instead of X if it refused the job's files or its port. The program then never began.
     if (running === null || !(answer instanceof CofferdamError)) throw violation('frame Z without a request')
     running.fail(answer)
     endRun()

@@ -70,7 +70,7 @@ function Attempts({ query, asked }: { query: ListQuery; asked: Record<string, st
   )
 }
 
-/** Kinds of events to filter by: those that one looks for. The API knows more. */
+/** The kinds of events that people most often filter by. The API knows more. */
 const KINDS = [
   'caps',
   'sandbox_enabled',

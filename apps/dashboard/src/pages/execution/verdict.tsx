@@ -4,7 +4,7 @@ import { now } from '../../parts/when.tsx'
 import { duration } from '../../words/figures.ts'
 import { withoutEscapes } from './output/ansi.ts'
 
-/** How an execution stands, in one line. */
+/** The state of an execution in one line. */
 export function Verdict({ state }: { state: ExecutionState }) {
   const { result } = state
   return (
@@ -18,7 +18,7 @@ export function Verdict({ state }: { state: ExecutionState }) {
   )
 }
 
-/** How far it is, if it says so while it lives. */
+/** The progress of a live execution, if it reports any. */
 export function ProgressLine({ state: { status, progress } }: { state: ExecutionState }) {
   if (status === 'ended' || progress === undefined) return null
   return (

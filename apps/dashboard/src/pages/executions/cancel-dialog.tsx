@@ -5,12 +5,12 @@ import { Problem } from '../../parts/problem.tsx'
 import { counted } from '../../words/figures.ts'
 import { NOTHING_DONE, type Progress } from './cancel-many.ts'
 
-/** Says what a cancellation will do, asks why, does it, and shows how far it is. */
+/** Says what a cancellation will do, asks for a reason, carries it out, and shows its progress. */
 export function CancelDialog(props: {
   title: string
   /** What will happen, before it does. */
   preview: string
-  /** How many there are. Null if nobody knows. */
+  /** How many executions will be cancelled. Null if nobody knows. */
   total: number | null
   run: (reason: string, tell: (progress: Progress) => void, signal: AbortSignal) => Promise<void>
   onClose: () => void

@@ -1,4 +1,4 @@
-/** Cancels many executions, a few at a time, and tells how far it is. */
+/** Cancels many executions, a few at a time, and reports the progress. */
 import type { Operations } from '@cofferdam/client'
 import { call } from '../../api/call.ts'
 import { asFailure, type Failure } from '../../api/failure.ts'
@@ -8,11 +8,11 @@ const AT_ONCE = 4
 
 export interface Progress {
   done: number
-  /** Will not run. */
+  /** Number of executions that will not run. */
   cancelled: number
-  /** Were told to stop. */
+  /** Number of executions that were told to stop. */
   cancelling: number
-  /** Had ended before. */
+  /** Number of executions that had ended before. */
   ended: number
   failed: number
   /** The last failure. Null if there was none. */
@@ -35,7 +35,9 @@ const bodyOf = (reason: string): { reason?: string } => (reason === '' ? {} : { 
 export const cancelOne = (id: string, reason: string): Promise<Operations['cancelExecution']['result']> =>
   call('POST', `/v1/executions/${id}/cancel`, { body: bodyOf(reason) })
 
-/** Cancels each of `ids`. A failure of one does not hold up the others. Stops between two when aborted. */
+/**
+ * Cancels each of `ids`. A failure of one does not stop the others. When aborted, begins no further request.
+ */
 export async function cancelMany(
   ids: readonly string[],
   reason: string,

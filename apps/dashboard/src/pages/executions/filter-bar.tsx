@@ -65,7 +65,7 @@ function States({ query }: { query: ListQuery }) {
   )
 }
 
-/** A kind, then a value: a list of the values that there are, or a field. */
+/** Lets the user choose a kind of filter, then its value from a list or as text. */
 function AddFilter({ query }: { query: ListQuery }) {
   const [name, setName] = useState('')
   const kind = FILTERS.find((filter) => filter.name === name)

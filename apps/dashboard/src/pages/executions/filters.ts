@@ -77,11 +77,11 @@ export function listQuery(): ListQuery {
   }
 }
 
-/** Whether live executions can match the filters: some are about the ending. */
+/** Whether live executions can match the filters. They cannot if a filter is about the ending. */
 export const canBeLive = (filters: ListQuery['filters']): boolean =>
   !FILTERS.some(({ name, isOfEnd }) => isOfEnd === true && filters[name] !== undefined)
 
-/** `from` of the API for a span. */
+/** The API's query parameter `from` for a key of SPANS, or no parameter without one. */
 export function fromOf(within: string | null, nowMs: number): Record<string, string> {
   const span = within === null ? undefined : SPANS[within]
   return span === undefined ? {} : { from: new Date(nowMs - span.ms).toISOString() }

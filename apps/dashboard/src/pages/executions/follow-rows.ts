@@ -4,14 +4,14 @@ import { canBeLive, type ListQuery } from './filters.ts'
 import { readFeed, readLive, readRow } from './load-rows.ts'
 import type { Row } from './row.ts'
 
-/** Between two looks at the live executions. */
+/** Time between two reads of the live executions. */
 const LIVE_EVERY_MS = 2000
 /**
  * How many live executions one call lists. If a row is shown as live but is missing from the list, it is read
  * by itself.
  */
 const LIVE_LOOKED_AT = '100'
-/** How many rows are asked for one by one at a look. */
+/** Most rows that are read one by one after each read of the live executions. */
 const SINGLES = 8
 /** The API holds a request for the feed for this long. */
 const FEED_WAIT = '25s'
@@ -83,7 +83,8 @@ export function followRows(query: ListQuery, cursor: string, follower: Follower)
   let after = cursor
   const showsLive = query.status !== 'ended' && canBeLive(query.filters)
   if (showsLive) void repeat(() => lookAtLive(query, follower, signal), follower, signal)
-  // A hidden page aborts its request for the feed, which the API counts as a wait. It catches up when seen.
+  // A hidden page aborts its feed request, because the API limits how many requests may wait. It reads what
+  // it missed when it is shown again.
   let held: AbortController | null = null
   const letGo = (): void => {
     if (document.hidden) held?.abort()

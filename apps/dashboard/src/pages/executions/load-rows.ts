@@ -7,7 +7,7 @@ import { lastAttempts } from './row-list.ts'
 
 /** Rows of one page. */
 const PAGE = '50'
-/** The newest live executions that stand above the ended ones. */
+/** Most live executions that are shown above the ended ones. The newest are chosen. */
 const LIVE_ABOVE = '50'
 
 export interface LoadedPage {

@@ -33,7 +33,7 @@ export function lastAttempts(rows: readonly Row[]): Row[] {
   return [...byId.values()]
 }
 
-/** The list with what came: known rows change in their place, others arrive. */
+/** Adds rows that came in to the list. Known rows are updated in place, and others go to the arrived ones. */
 export function withRows(list: RowList, came: readonly Row[]): RowList {
   const fresh = new Map(lastAttempts(came).map((row) => [row.id, row]))
   if (fresh.size === 0) return list
@@ -48,7 +48,7 @@ export function withRows(list: RowList, came: readonly Row[]): RowList {
   return { shown, arrived: [...others, ...arrived].slice(0, MOST_ARRIVED) }
 }
 
-/** The list with what arrived at its top. */
+/** The list after the arrived rows were put at its top. */
 export const withArrived = ({ shown, arrived }: RowList): RowList => ({
   shown: [...arrived, ...shown],
   arrived: [],

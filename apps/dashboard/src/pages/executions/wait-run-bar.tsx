@@ -7,7 +7,7 @@ const HEIGHT = 8
 /** The smallest width of a part, so that a short wait or run is visible. */
 const LEAST = 2
 
-/** One bar of what it waited (grey) and ran (blue), with both in words. */
+/** One bar with the time that an execution waited (grey) and ran (blue), and both as text. */
 export function WaitRunBar({ row }: { row: Row }) {
   const until = row.endedAtMs ?? now.value
   const waited = Math.max(0, (row.startedAtMs ?? until) - row.enqueuedAtMs)

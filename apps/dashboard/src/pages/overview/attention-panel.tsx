@@ -27,7 +27,7 @@ async function ownFaults(signal: AbortSignal): Promise<AuditRow[]> {
   return pages.flatMap(({ invocations }) => invocations)
 }
 
-/** What needs someone, or that nothing does. */
+/** Lists what needs attention, or says that nothing does. */
 export function AttentionPanel({ queue }: { queue: Queue }) {
   const known = useResource(
     'attention',

@@ -14,7 +14,7 @@ export interface Matter {
 
 type Backends = Operations['listBackends']['result']['backends']
 
-/** A worker writes its heartbeat every few seconds. */
+/** Workers send a heartbeat every second by default, so one that is silent for this long has a problem. */
 const SILENT_MS = 15_000
 /** A wait that callers notice. */
 const LONG_WAIT_MS = 60_000
@@ -75,7 +75,10 @@ function ofEndings(rows: readonly AuditRow[]): Matter[] {
   )
 }
 
-/** The matters, the worst first. `rows` are the recent ones that ended by a fault of the platform. */
+/**
+ * Everything that needs attention, the worst first. `rows` are the recent rows that ended by a fault of the
+ * platform.
+ */
 export function mattersOf(queue: Queue, backends: Backends, rows: readonly AuditRow[]): Matter[] {
   const all = [...ofQueue(queue), ...ofBackends(backends), ...ofEndings(rows)]
   return [...all.filter(({ tone }) => tone === 'bad'), ...all.filter(({ tone }) => tone !== 'bad')]

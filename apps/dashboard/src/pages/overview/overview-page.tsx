@@ -19,7 +19,7 @@ import { useStats, type Figures as Stats } from './use-stats.ts'
 
 const QUEUE_EVERY_MS = 2000
 
-/** How the fleet is, for whoever is on call. */
+/** The state of the fleet, for whoever is on call. */
 export function OverviewPage() {
   const queue = useResource('queue', (signal) => read<Queue>('/v1/queue', { signal }), QUEUE_EVERY_MS)
   const history = useHistory(queue.data)
@@ -115,7 +115,7 @@ function Figure(props: {
   )
 }
 
-/** Looks that are kept: ten minutes of one every two seconds. */
+/** Number of readings that are kept: ten minutes at one reading every two seconds. */
 const KEPT = 300
 
 interface History {

@@ -16,7 +16,10 @@ const EVERY_MS = 20_000
 const DAY_EVERY_MS = 120_000
 const DAY_MS = 86_400_000
 
-/** Of all tenants, or of one. One request after the other: the API grants a caller two at a time. */
+/**
+ * Figures of all tenants, or of one. Sends one request after the other, because the API runs only two at a
+ * time for a caller.
+ */
 export function useStats(tenantId: string | null): Resource<Figures> {
   const kept = useRef<{ of: string | null; atMs: number; day: Stats } | null>(null)
   return useResource(
@@ -24,7 +27,8 @@ export function useStats(tenantId: string | null): Resource<Figures> {
     async (signal) => {
       const query = { tenant_id: tenantId }
       const hour = await read<Stats>('/v1/stats', { query: { ...query, group_by: 'ending' }, signal })
-      // By the clock of the API. 1 ms less, because the last step may end exactly at the next midnight.
+      // Today is the day of the last step, by the API's clock. Minus 1 ms, because that step may end exactly
+      // at the next midnight.
       const atMs = Date.parse(hour.ends_at) - 1
       const midnightMs = Math.floor(atMs / DAY_MS) * DAY_MS
       const last = kept.current

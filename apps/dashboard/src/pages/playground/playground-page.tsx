@@ -10,7 +10,7 @@ import { RequestForm } from './request-form.tsx'
 import { choicesIn, EXAMPLES, KEPT_TEXTS, queryOf, textsOf } from './request-of.ts'
 import { RunView } from './run-view.tsx'
 
-/** A program, what it runs in, and its run beside it. */
+/** The form for a program and its settings, and its run beside it. */
 export function PlaygroundPage() {
   const who = session.value
   return (
@@ -40,7 +40,8 @@ function Playground({ who }: { who: Session }) {
   const shown = useRef({ choices, round: 0 })
   if (shown.current.choices !== choices) shown.current = { choices, round: shown.current.round + 1 }
 
-  // Links of the navigation have no choices, so whoever comes back by one gets the kept choices.
+  // Links in the navigation contain no choices. A person who returns by such a link gets the choices that the
+  // browser kept.
   useEffect(() => {
     const isChosen = /(?:^|&)(?!tenant=)./.test(choices) || queryValue('run') !== null
     if (kept === null || isChosen) return

@@ -15,7 +15,9 @@ const QUEUE_EVERY_MS = 2000
 /** The API itself reads the tenants at most once a second, and more seldom when there are thousands. */
 const TENANTS_EVERY_MS = 3000
 
-/** Who gets how much and who is next. Rows move by themselves, so one can hold them still. */
+/**
+ * Shows how much each tenant gets and who is next. Rows move by themselves, so a button can hold them still.
+ */
 export function QueuePage() {
   const [isHeld, setHeld] = useState(false)
   const sort = sortOf()

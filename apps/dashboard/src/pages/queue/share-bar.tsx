@@ -4,12 +4,13 @@ import type { QueueTenant } from './queue.ts'
 
 const WIDTH = 120
 const HEIGHT = 10
-/** Least width of the bar of a share that is not 0, and width of the mark of what is due. */
+/** Smallest width of the bar of a share that is not 0, and width of the mark for the due share. */
 const LEAST = 2
 
 /**
- * What a tenant got in the last minute as a bar, and what it is due as a mark across it. `most` is the
- * largest of both among the shown rows: with thousands of tenants, a bar of all would show nothing.
+ * The share that a tenant got in the last minute as a bar, and its due share as a mark across it. `most` is
+ * the largest of these shares among the shown rows and fills the width. With thousands of tenants, shares on
+ * a scale up to 100 % would be invisible.
  */
 export function ShareBar({ tenant, most }: { tenant: QueueTenant; most: number }) {
   const { share_1m: got, due_share: due } = tenant

@@ -1,4 +1,4 @@
-/** How a tenant stands in the queue, in a few words: what holds it back, or whether it is next. */
+/** The state of a tenant in the queue, in a few words: why it waits, or whether it is next. */
 import type { Tone } from '../../words/endings.ts'
 import type { QueueTenant } from './queue.ts'
 
@@ -7,7 +7,10 @@ interface TenantStanding {
   words: string
 }
 
-/** Below this part of its due, a tenant that waits gets too little. Shares of a minute always swing a bit. */
+/**
+ * A waiting tenant counts as held back if it got less than this part of its due share. The rest is tolerance,
+ * because shares of one minute always vary a little.
+ */
 const ENOUGH = 0.8
 
 /** Whether it waits although it got less than it is due. False while nobody's share is known. */

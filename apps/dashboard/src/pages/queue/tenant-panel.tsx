@@ -7,7 +7,10 @@ import { count, counted } from '../../words/figures.ts'
 import { NOT_SERVED, standingOf } from './standing.ts'
 import { TenantTable } from './tenant-table.tsx'
 
-/** Rows that are asked for at first, and at most: what the API gives in one answer. */
+/**
+ * Rows that the page asks for at first, and when the user asks for more. The second number is the most that
+ * the API returns at once.
+ */
 const FEW = 100
 const MOST = 500
 

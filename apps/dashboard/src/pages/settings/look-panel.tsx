@@ -18,7 +18,7 @@ const WORDS: { readonly [Name in Choice]: Readonly<Record<Choices[Name], string>
   zone: { utc: 'UTC', local: 'This browser’s zone' },
 }
 
-/** Choices that hold in this browser alone. */
+/** Choices that apply only in this browser. */
 export function LookPanel() {
   const offset = offsetAt(now.value)
   const isStill = window.matchMedia('(prefers-reduced-motion: reduce)').matches

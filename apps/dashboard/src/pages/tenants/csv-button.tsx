@@ -14,7 +14,7 @@ export function CsvButton({ report }: { report: UsageReport }) {
     link.href = url
     link.download = `usage-${report.tenant_id}-by-${report.group_by}.csv`
     link.click()
-    // The browser reads it after this event.
+    // Revokes the URL later, because the browser reads it only after this event.
     setTimeout(() => URL.revokeObjectURL(url), 10_000)
   }
   return (

@@ -1,4 +1,7 @@
-/** What an event changed, line by line. Raw SQL writes events, too, so its sides may be anything. */
+/**
+ * What an event changed, line by line. Raw SQL writes events, too, so the values before and after may be
+ * anything.
+ */
 
 export interface ChangedLine {
   name: string
@@ -22,7 +25,10 @@ function textOf(value: unknown): string | null {
   return text.length > MOST_TEXT ? `${text.slice(0, MOST_TEXT)}…` : text
 }
 
-/** `name` is the type of the event, such as `caps`. It names the only line if a side is not an object. */
+/**
+ * `name` is the type of the event, such as `caps`. It names the only line if the value before or after is not
+ * an object.
+ */
 export function changedLines(name: string, before: unknown, after: unknown): ChangedLine[] {
   const [was, is] = [before ?? undefined, after ?? undefined]
   if ((was !== undefined && !isRecord(was)) || (is !== undefined && !isRecord(is)))

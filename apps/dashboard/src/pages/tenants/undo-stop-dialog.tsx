@@ -16,7 +16,7 @@ const MOST_EVENTS = '500'
 
 const capWords = (cap: number | null): string => (cap === null ? 'the default of the fleet' : count(cap))
 
-/** Gives the daily cap the value back that the stop replaced, as the events of the policy tell it. */
+/** Gives the daily cap the value that it had before the stop. The value comes from the policy's events. */
 export function UndoStopDialog({ id, onClose }: { id: string; onClose: () => void }) {
   const [isBusy, setBusy] = useState(false)
   const [failure, setFailure] = useState<Failure | null>(null)

@@ -10,7 +10,10 @@ export interface ValueBefore {
   at: string
 }
 
-/** `tenant_daily` of a side of an event. Undefined if it is no cap: raw SQL may write anything. */
+/**
+ * `tenant_daily` before or after an event. Undefined if it is not a valid cap, because raw SQL may write
+ * anything.
+ */
 function dailyCapOf(side: unknown): number | null | undefined {
   if (typeof side !== 'object' || side === null) return undefined
   const cap: unknown = Reflect.get(side, 'tenant_daily')

@@ -1,7 +1,7 @@
 /**
- * Code that asks the API for what the page shows, for people to paste: exact for every text. Texts are
- * written as JSON strings, which mean the same in JavaScript and Python. Invisible characters are escaped, so
- * that nobody pastes what they do not see.
+ * Makes code that people can paste, which asks the API for what the page shows. It reproduces every text
+ * exactly. Texts are written as JSON strings, which mean the same in JavaScript and Python. Invisible
+ * characters are escaped, so that nobody pastes what they do not see.
  */
 import type { ExecutionRequest } from '@cofferdam/client'
 
@@ -17,7 +17,7 @@ export const SNIPPETS = [
 
 const hex = (character: string): string => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
 
-/** JSON without control, format and other invisible characters. Those beyond 16 bits stay. */
+/** JSON in which control, format and other invisible characters are escaped. Those beyond 16 bits are not. */
 const json = (value: unknown, indent?: number): string =>
   JSON.stringify(value, null, indent).replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (found) =>
     // Line feeds stand between the lines of the JSON text itself; in its strings they are escaped already.
@@ -66,7 +66,7 @@ interface Dialect {
   key: (name: string) => string
   /** The words for true, false and null. */
   word: (value: boolean | null) => string
-  /** Around the lines of a longer text, and between them. */
+  /** What is written before, between and after the lines of a longer text. */
   lines: readonly [before: string, between: string, after: string]
 }
 

@@ -3,7 +3,7 @@ import { createSparePlan } from '../spare-plan.ts'
 import { spareSettingsSchema, type SpareSettings } from '../spare-settings.ts'
 import type { Policy } from './simulate-pool.ts'
 
-/** The interval and the bounds of the sample's stats adapter. */
+/** The interval and the bounds of the stats adapter in GKE's sample. */
 const SAMPLE = { everySeconds: 15, min: 2, max: 50 }
 
 const sampleOf = (wanted: number): number => Math.min(SAMPLE.max, Math.max(SAMPLE.min, wanted))

@@ -18,7 +18,7 @@ export interface PoolView {
   nowSeconds: number
   /** Sessions that wait in the queue. */
   depth: number
-  /** Sessions that run: the sample's `pending`, because nothing acknowledges its items. */
+  /** Sessions that run. In GKE's sample this is `pending`, because the sample acknowledges no items. */
   running: number
   replicas: number
 }

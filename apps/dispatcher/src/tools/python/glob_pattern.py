@@ -54,7 +54,7 @@ def part_of(text):
 
 
 def parse_nodes(text):
-    """Text, and extended patterns as (kind, alternatives)."""
+    """Splits a part into texts and extended patterns. An extended pattern is (kind, alternatives)."""
     nodes, end = read_nodes(text, 0, False)
     return nodes
 

@@ -173,5 +173,5 @@ class Translation:
 
 
 def unclassed(pattern):
-    """Without escapes and classes, to count groups."""
+    """The pattern without escapes and classes, in which groups can be counted."""
     return re.sub(r"\[(?:\\.|[^\]\\])*\]", "", re.sub(r"\\[^\[\]]|\\[\[\]]", "", pattern))

@@ -39,7 +39,7 @@ export interface AccountDouble extends AsyncDisposable {
   readonly calls: readonly ControlOperation[]
 }
 
-/** Starts an AWS account with AgentCore and IAM on a loopback port; 0 picks any free port. */
+/** Starts a double of an AWS account, with AgentCore and IAM, on a loopback port. 0 picks any free port. */
 export async function startAccountDouble(port = 0): Promise<AccountDouble> {
   const knobs = { ...SERVICE_LIKE }
   const roles = new Roles(knobs, WHERE.account)

@@ -115,7 +115,7 @@ function documentOf(form: URLSearchParams, field: string): string {
   try {
     if (Array.isArray((JSON.parse(text) as { Statement?: unknown }).Statement)) return text
   } catch {
-    // The error below covers this case too.
+    // For text that is not JSON, the error below is thrown.
   }
   throw new IamFailure('MalformedPolicyDocument', `${field} is not a policy`)
 }

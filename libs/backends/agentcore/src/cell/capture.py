@@ -1,4 +1,5 @@
-"""Reads a program's output without blocking it: keeps a bounded, redacted part and counts all."""
+"""Reads a program's output, so that the program never waits for a reader. Keeps a bounded, redacted part and
+counts all bytes."""
 import os
 import select
 import threading
@@ -7,12 +8,14 @@ from .redact import Redaction
 
 
 class Capture:
-    """`spool`: folder of the file that shows the output while the program runs. `live` gets it as `name`."""
+    """`spool`: folder of the file `name`, which shows the output while the program runs. `live` also gets the
+    output, under the same name."""
 
     def __init__(self, name, limit, spool, redactor, live):
         self._name, self._left, self._parts, self.bytes, self.dropped = name, limit, [], 0, False
         self._redaction, self._live, self._shows = Redaction(redactor), live, True
-        # A process that outlives the program keeps the reader thread running after the end of the capture.
+        # The lock is needed because a process that outlives the program keeps the reader thread running after
+        # `close`.
         self._lock = threading.Lock()
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
         self._spool = os.open(os.path.join(spool, name), flags, 0o600)

@@ -36,7 +36,8 @@ class Cell:
         self.work = Workdir(os.path.join(base, "work"))
 
     def handle(self, request):
-        # If the program began before, its files were moved to their paths then.
+        # Checked before `unpack`: if the program began before, its files were unpacked then and the archive
+        # is gone.
         if request["op"] == "run" and not self.claim(request["once"]):
             return self.do_outcome(request)
         self.unpack(request.get("archive"))

@@ -9,7 +9,7 @@ import select
 import threading
 import time
 
-# A line is one atomic write to a pipe (PIPE_BUF, 4096).
+# Bytes per live line before base64, so that a line is one atomic write to a pipe (PIPE_BUF, 4096).
 PIECE = 2900
 LINE_MORE = 100
 # Many small writes are joined into one line. The first write after a pause is sent at once.
@@ -63,7 +63,8 @@ class Live:
         elif can_write(self._fd):
             os.write(self._fd, line.encode())
         else:
-            # Nobody reads now, and the program must not wait. Drop the line: the gap ends the live output.
+            # Nobody reads now, and the program must not wait. Drop this line and all later ones. The worker
+            # stops at the gap in their numbers.
             self._left = 0
 
 

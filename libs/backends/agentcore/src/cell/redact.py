@@ -37,7 +37,7 @@ def begins(head):
 BEGUN = re.compile(
     rb"(?:%s)\Z|\b(?:%s|(?:%s)\Z)" % (begins(b"Bearer "), b"|".join(map(re.escape, HEADS)), b"|".join(map(begins, HEADS)))
 )  # fmt: skip
-# Dashes after KEY end a key; they do not begin one.
+# Dashes after KEY end a PEM header or footer; they do not begin one.
 KEY_BEGUN = re.compile(
     b"".join(rb"(?<!KEY%s)" % (b"-" * behind) for behind in range(5))
     + rb"-{1,5}\Z|-----B[A-Z ]{0,46}-{0,4}\Z|-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----(?:(?!-----END [A-Z ]{0,30}PRIVATE KEY-----).)*\Z",
@@ -92,7 +92,8 @@ class Redactor:
         return longest
 
     def decided(self, data):
-        """Number of leading bytes that later bytes cannot change. A complete form may begin a longer one."""
+        """Number of leading bytes whose redaction later bytes cannot change. A complete form may be the
+        beginning of a longer one."""
         cut = len(data) - self.open_end(data)
         if self._known is None or cut == len(data):
             return cut

@@ -10,7 +10,10 @@ type Connection = Pick<AgentcoreProvisionConfig, 'region' | 'credentials_file' |
 const SILENT_MS = 30_000
 const CONNECT_MS = 5_000
 
-/** Options of both clients. The quota is 5 creations per second: five attempts in the SDK wait up to 8 s. */
+/**
+ * Options of both clients. The SDK makes five attempts with pauses of up to 8 s in total, because the quota
+ * is 5 creations per second.
+ */
 export function clientOptions(
   { region, credentials_file: file, profile }: Connection,
   endpoint: string | undefined,

@@ -31,8 +31,9 @@ export interface ReconcileOptions {
   /** Reports what the round would do, and changes nothing here or at the service. */
   dryRun?: boolean
   /**
-   * `keep`: no search for interpreters that no row names. `look`: only a search. `delete`: deletes them all.
-   * A function chooses which of them to delete.
+   * `keep`: no search for interpreters that no row names. `look`: only a search. `delete`: deletes those
+   * found, unless they are younger than an hour or a row waits for their name. A function chooses which of
+   * these to delete.
    */
   garbage?: 'keep' | 'look' | 'delete' | ((found: FoundGarbage) => boolean)
   signal?: AbortSignal
@@ -45,7 +46,10 @@ export interface AgentcoreProvisioner extends AsyncDisposable {
    * for garbage, AWS's errors throw `backend_unavailable`, except for an interpreter in use.
    */
   reconcile(options?: ReconcileOptions): Promise<ProvisionReport | null>
-  /** Deletes a tenant's interpreters, role and rows. Returns the IDs. Null and errors as above. */
+  /**
+   * Deletes a tenant's interpreters, role and rows. Returns the interpreters' IDs. Returns null and throws
+   * like `reconcile`.
+   */
   remove(tenantId: string, signal?: AbortSignal): Promise<string[] | null>
 }
 
@@ -104,7 +108,10 @@ export function createAgentcoreProvisioner(
   }
 }
 
-/** Turns AWS's errors into ours: their text is for operators and names actions and ARNs. */
+/**
+ * Runs `work` unless another process runs a round; null then. Turns AWS's errors into ours with AWS's text,
+ * which names actions and ARNs for operators.
+ */
 async function inTurn<T>(rows: InterpreterRows, work: () => Promise<T>): Promise<T | null> {
   try {
     return await rows.inTurn(work)

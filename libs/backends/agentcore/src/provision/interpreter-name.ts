@@ -23,7 +23,9 @@ export function roleName(prefix: string, tenantId: string): string {
   return tenantPart(prefix, tenantId)
 }
 
-/** Whether `interpreterName` makes such names with this prefix. Another prefix never matches. */
+/**
+ * Whether `interpreterName` can have made the name with this prefix. Names with another prefix never match.
+ */
 export function isOurName(prefix: string, name: string): boolean {
   return new RegExp(`^${prefix}_[a-z0-9]{0,${READABLE}}_[0-9a-f]{${HASH}}_(pub|int)$`).test(name)
 }

@@ -48,7 +48,10 @@ export interface ProvisionLine {
 const SETTLE_MS = 120_000
 const ENDED = new Set(['CREATE_FAILED', 'DELETING', 'DELETED', 'DELETE_FAILED'])
 
-/** AWS's errors go into the line. Throws what `rows` throws, and the reason of `signal`. */
+/**
+ * AWS's errors go into the `detail` of the returned line. Throws what `rows` throws, and the reason of
+ * `signal`.
+ */
 export async function provisionInterpreter(
   parts: ProvisionParts,
   row: WantedInterpreter,
@@ -173,7 +176,10 @@ async function adopt(
   return { detail: refusal.message }
 }
 
-/** Waits until it is created and returns its last state; null if it was never seen. */
+/**
+ * Waits until the interpreter is no longer CREATING, at most until `until`. Returns its last state; null if
+ * the service does not show it.
+ */
 async function untilSettled(
   { control, config, signal }: ProvisionParts,
   id: string,

@@ -10,11 +10,11 @@ export interface ArmFaults {
   drop_after: { contains: string; times: number } | null
   /** Number of calls answered with 429. */
   throttle: number
-  /** Its Retry-After in seconds; null for none, which Microsoft's client does not retry. */
+  /** Retry-After of these 429 answers in seconds. Null for none: then Microsoft's client does not retry. */
   retry_after: number | null
   /** Whether the next GET of a pool leaves out its management endpoint. */
   late_endpoint: boolean
-  /** Number of PrincipalNotFound answers to a role for a new principal. */
+  /** Number of role assignments refused with PrincipalNotFound, as for a principal that was just created. */
   principal_late: number
   /** Origin of the polling URLs instead of this server's own. */
   foreign_poll: string | null

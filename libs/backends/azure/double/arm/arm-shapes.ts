@@ -1,6 +1,6 @@
 /** Resources of the management plane, and how its answers show them. */
 
-/** A resource of a group. Tests add some that are no pools, as another owner's. */
+/** A resource of a group. Tests add resources of another owner that are not pools. */
 export interface ArmResource {
   id: string
   type: string
@@ -12,7 +12,7 @@ export interface ArmPool extends ArmResource {
   properties: Record<string, unknown>
 }
 
-/** An ID as it is compared: letters of both cases are the same. */
+/** The form of an ID for comparisons: ARM's IDs are case-insensitive. */
 export const fold = (id: string): string => id.toLowerCase()
 /** The last part of an ID. */
 export const nameOf = (id: string): string => id.split('/').at(-1) ?? ''

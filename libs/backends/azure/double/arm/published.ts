@@ -172,7 +172,7 @@ const role = z.strictObject({
   }),
 })
 
-/** COMMON, `ErrorDetail`. Every client reads code and message. */
+/** COMMON, `ErrorDetail`. `code` and `message` are required here, because every client reads them. */
 const errorDetail = z.strictObject({
   code: z.string(),
   message: z.string(),

@@ -94,7 +94,10 @@ export function deletePool(arm: ArmClient, at: PoolPlace, signal: AbortSignal): 
   return arm.send({ method: 'DELETE', path: `${poolIdOf(at)}?${POOLS}` }, signal)
 }
 
-/** Lets a principal run programs in the pool. Repeats have no effect: the name follows from the content. */
+/**
+ * Lets a principal run programs in the pool. A repeat has no effect, because the role assignment's name is
+ * derived from its content.
+ */
 export async function putExecutorRole(
   arm: ArmClient,
   at: PoolPlace,

@@ -32,8 +32,8 @@ export interface PoolProvisioner {
   /** Resolves when a 404 proved that the pool is gone. Throws like `make`, but never `config_invalid`. */
   removePool(plan: PoolPlan, work: PoolWork): Promise<void>
   /**
-   * Resolves to `kept` for somebody else's group. Throws ArmFailure, `backend_unavailable` or what `keep`
-   * throws.
+   * Resolves to `kept` if the group is not ours or not empty. Throws ArmFailure, `backend_unavailable` or
+   * what `keep` throws.
    */
   removeGroup(plan: PoolPlan, work: PoolWork): Promise<'gone' | 'kept'>
 }

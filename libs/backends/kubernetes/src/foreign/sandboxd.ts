@@ -114,10 +114,10 @@ async function openChannel(
       stop.abort()
       grpc.close()
     })
-    // A closed session has no listener.
+    // Nobody listens after the session was closed, and an unhandled error event would end the worker.
     readable.on('error', () => {})
     const writable = stdinOf(grpc, processId, stop.signal)
-    // Destroying the reader reports it, because the agent is useless without input.
+    // End the output too, because the agent is useless without input. The reader then reports the error.
     writable.on('error', (error) => readable.destroy(error))
     return { readable, writable, stderrTail: () => stderr }
   } catch (error) {

@@ -1,6 +1,7 @@
 /**
- * Client of Firecracker's API: HTTP/1.1 over a unix socket, one request at a time. Whatever is not the
- * documented answer is `sandbox_open_failed`. Messages of the VMM are kept for people and never judged.
+ * Client of Firecracker's API: HTTP/1.1 over a unix socket, one request at a time. Any answer but the
+ * documented one throws `sandbox_open_failed`. Messages of the VMM are quoted for people and never
+ * interpreted.
  */
 import { Agent, request } from 'node:http'
 import { connect } from 'node:net'
@@ -8,7 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { CofferdamError } from '@cofferdam/contract'
 import type { ApiCall } from './swagger.ts'
 
-/** An answer is an empty 204, a version, or a fault message. */
+/** Largest answer. The API answers with an empty 204, a version, or a fault message. */
 const ANSWER_BYTES = 65_536
 const FAULT_LENGTH = 500
 

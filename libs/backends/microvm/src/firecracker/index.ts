@@ -66,7 +66,7 @@ export async function createFirecrackerEngine(
     name: 'firecracker',
     hardware,
     async probe() {
-      // A success is kept, because each look starts both programs.
+      // A success is kept, because each check starts both programs.
       if (found?.ok !== true) found = probeOf(await checkHost(settings, { double }))
       return found
     },

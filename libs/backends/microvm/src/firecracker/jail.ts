@@ -50,7 +50,7 @@ export const INSIDE = {
 
 export interface Jail {
   id: string
-  /** What is removed at the end. */
+  /** Removed, with everything in it, when the machine ends. */
   folder: string
   root: string
   api: string

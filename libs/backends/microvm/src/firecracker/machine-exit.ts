@@ -10,7 +10,7 @@ import type { StartedVmm } from './start-machine.ts'
 
 const LOOK_MS = 250
 
-/** Resolves when the VMM has ended, or with the signal. Never rejects. */
+/** Resolves when the VMM has ended or `stop` aborts. Never rejects. */
 export async function watchExit(
   { process, log, jail }: Pick<StartedVmm, 'process' | 'log' | 'jail'>,
   stop: AbortSignal,

@@ -19,7 +19,7 @@ import * as call from './swagger.ts'
 import { connectVsock } from './vsock.ts'
 
 const MiB = 1_048_576
-/** Room beyond the guest’s memory in the size limit of the files that the VMM writes. */
+/** The VMM may write files that are this much larger than the guest's memory. */
 const STATE_MIB = 64
 
 /**

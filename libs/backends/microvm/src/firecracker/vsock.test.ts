@@ -25,7 +25,7 @@ afterEach(async () => {
   await rm(folder, { recursive: true })
 })
 
-/** Answers the first bytes of each connection, which it gets with its number. */
+/** Calls `answer` for each connection, with its first bytes and its number. */
 const answering = (answer: (socket: Socket, first: string, number: number) => void): Promise<void> => {
   let number = 0
   const listening = (server = createServer((socket) => {

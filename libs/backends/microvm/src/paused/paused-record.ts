@@ -44,18 +44,18 @@ export const pausedRecordSchema = z.strictObject({
     limits: z.strictObject({ memory_mib: amount, cpus: amount, pids: amount, disk_mib: amount }),
   }),
   machine: z.strictObject({
-    /** Of the image that it was booted from. */
+    /** Digests of the image that the machine was booted from. */
     image: z.strictObject({ kernel: sha256, initramfs: sha256, root: sha256 }),
     /** The engine's key of templates: version, flags, model of the CPU. */
     engine: z.string().max(1024),
     memory_mib: count,
     vcpus: count,
   }),
-  /** What the agent said when it began. */
+  /** The agent's ready frame, as JSON. */
   ready: z.string().max(8192),
   /** Another machine goes on from the same state. */
   is_fork: z.boolean(),
-  /** Forks share a file. */
+  /** ID of the saved machine's file. The forks of one save share it. */
   file_id: z.string().regex(/^[0-9a-f]{32}$/),
   bytes: count,
   is_sealed: z.boolean(),

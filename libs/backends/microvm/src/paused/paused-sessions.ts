@@ -1,6 +1,6 @@
 /**
- * Pauses, resumes and forks sessions. What is on disk decides; the registry lists it, and its lease lets one
- * worker at a time resume a session.
+ * Pauses, resumes and forks sessions. The files on disk decide whether a session is paused. The registry
+ * lists it, and its lease lets one worker at a time resume it.
  *
  *   pause    saved → committed on disk → listed            any failure: taken back, and the machine goes on
  *   resume   leased → running and thawed → delisted → off the disk     any failure: it is still paused
@@ -30,7 +30,7 @@ import { entryOf, machineSpecOf, nameOf, recordOf, stateOf, type PausedRecord } 
 import type { Draft, PausedStore } from './paused-store.ts'
 
 const MiB = 1_048_576
-/** Twice the lease of a worker that died while it resumed the session. */
+/** Longest wait for a session's lease: twice the time until a dead worker's lease expires. */
 const WAIT_MS = 30_000
 /** Space for the state of devices, and for what the stream adds to each page of memory. */
 const OVERHEAD_MIB = 64
@@ -100,7 +100,7 @@ export function createPausedSessions(parts: PausedParts): PausedSessions {
         'conflict',
         `The tenant may have ${parts.maxPerTenant} paused sessions here. Resume or end some of them first.`,
       )
-    // Forks share a file.
+    // Count each file once, because forks share a file.
     const files = new Map(all.map((one) => [one.file_id, one.bytes]))
     const taken = files.values().reduce((sum, bytes) => sum + bytes, 0)
     const most = (machineSize(slot.spec.limits).memoryMib + OVERHEAD_MIB) * MiB

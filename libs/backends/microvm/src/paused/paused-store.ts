@@ -16,7 +16,7 @@ import { CofferdamError, isCofferdamError, type SessionName } from '@cofferdam/c
 import type { Sealing } from '@cofferdam/sandbox/backend'
 import { nameOf, pausedRecordSchema, type PausedRecord } from './paused-record.ts'
 
-/** Longer than a pause may take. */
+/** A draft that is older than this is abandoned, because no pause takes so long. */
 const ABANDONED_MS = 3_600_000
 const [NEW, OLD] = ['new-', 'old-']
 
@@ -31,7 +31,7 @@ export interface Draft {
 export interface PausedStore {
   /** The record of a paused session, or null. */
   find(name: SessionName): Promise<PausedRecord | null>
-  /** All of them. */
+  /** All paused sessions. */
   list(): Promise<PausedRecord[]>
   /** Keeps what `save` writes, at most `maxBytes`. Throws `backend_unavailable` if there is no space. */
   draft(tenantId: string, maxBytes: number, save: (to: Writable) => Promise<void>): Promise<Draft>

@@ -32,7 +32,7 @@ export interface QemuStart {
    * machine gets its memory in the same stream as its state.
    */
   use: 'template' | 'clone' | 'resumed'
-  /** Cycles per second of this host's counter, in kHz. */
+  /** Frequency of this host's time-stamp counter (TSC), in kHz. */
   counterKhz: number
   kernelArguments?: string | undefined
 }

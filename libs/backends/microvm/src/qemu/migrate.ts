@@ -19,7 +19,7 @@ const NO_LIMIT = { 'max-bandwidth': 2 ** 40 }
  */
 export const SHARED_MEMORY = { capabilities: [{ capability: 'x-ignore-shared', state: true }] }
 
-/** Waits until the state is out. */
+/** Waits until QEMU has written the state. Throws `sandbox_open_failed` if it could not. */
 export async function saved(qemu: QemuProcess): Promise<void> {
   const { status, why } = await settled(qemu)
   if (status !== 'completed')
@@ -57,7 +57,7 @@ export async function streamState(
   const server = createServer((socket) => void connections.push(socket))
   const ended = new AbortController()
   const bound = AbortSignal.any([signal, ended.signal])
-  // A machine that dies connects to nothing.
+  // A machine that dies never connects, so stop waiting for its connection.
   void qemu.exited.then(() => ended.abort(new CofferdamError('sandbox_lost')))
   try {
     server.listen({ path: join(`/proc/self/fd/${own.fd}`, name), writableAll: true })

@@ -39,7 +39,7 @@ export function createQmp(socket: Duplex): Qmp {
       return end('it sent no JSON')
     }
     const answer = answerSchema.safeParse(said)
-    // The greeting, or an event.
+    // Ignore the greeting and events.
     if (!answer.success) return
     const asked = waiting.shift()
     if (asked === undefined) return end('it answered without a question')
@@ -61,7 +61,8 @@ export function createQmp(socket: Duplex): Qmp {
   return {
     command(name, parameters) {
       const asked = Promise.withResolvers<unknown>()
-      // A caller that sends several commands may look at the first failure only.
+      // A caller that sends several commands may look at the first failure only. The others must not be
+      // unhandled.
       asked.promise.catch(() => {})
       if (over !== null) asked.reject(over)
       else {

@@ -16,7 +16,7 @@ const HEARD_MAX = 1 << 20
 export interface QemuProcess {
   readonly pid: number
   readonly qmp: Qmp
-  /** Each port once. */
+  /** May be called once per port. */
   readonly connect: Connect
   /** Takes the state of a machine that is resumed. Null for others, which have it in a file. */
   readonly incoming: Writable | null
@@ -36,9 +36,9 @@ export interface QemuParts {
 export interface QemuFiles {
   spec: MachineSpec
   id: string
-  /** Of the machine's lease. */
+  /** The folder of the machine's lease. */
   folder: string
-  /** Null for a machine that is resumed. Opened as told by `use`. */
+  /** Null for a machine that is resumed. `use` decides how the files are opened. */
   image: { state: string; memory: string } | null
 }
 

@@ -39,7 +39,7 @@ local function job_write(lane, job, priority, now)
 end
 
 -- Adds a job for workers of `kind`, or for any other worker that can serve it and has a free slot earlier.
--- With `is_later`, write_now writes the job's place in the queue.
+-- With `is_later`, write_now inserts the job into the sorted set of waiting jobs.
 local function job_add(lane, id, release, kind, priority, now, is_later)
   local queue, job = queue_of(lane), job_of(id, release)
   job_write(lane, job, priority, now)
@@ -82,7 +82,8 @@ local function jobs_waiting(lane) return redis.call('ZCARD', queue_of(lane) .. B
 -- The next job that BullMQ's stalled check found without a lock, or false.
 local function job_pop_stalled(lane) return redis.call('RPOP', queue_of(lane) .. B.wait) end
 
--- Ends a job as BullMQ's moveToFinished does without keeping it, if the worker still has it.
+-- Ends a job if the worker still has its lock. Has the effect of BullMQ's moveToFinished for a job that is
+-- not kept.
 local function job_end(lane, job, token)
   local key = job_key(lane, job)
   if redis.call('GET', key .. B.lock) ~= token then return end

@@ -195,7 +195,8 @@ forecast = function(lane, tenant, agent, id, now, sk, worker)
   return position, math.ceil(math.max(seconds * 1000, (tonumber(s[3]) or now) - now))
 end
 
--- Milliseconds until a tenant's first waiting execution starts and frees its place. -1 when unknown.
+-- Milliseconds until the first of a tenant's waiting executions starts, so that the tenant may enqueue one
+-- more. -1 when unknown.
 local function forecast_first_start(tenant, now)
   local first = -1
   for _, lane in ipairs({ 'interactive', 'routine' }) do

@@ -100,7 +100,7 @@ local function window_of(kind, lane)
   return tonumber(w[1]) or 0, tonumber(w[2]) or 0
 end
 
--- Counts the outstanding executions at a kind.
+-- Adds `by` to the count of outstanding executions at a kind.
 local function count_out(lane, kind, by)
   local field = lane .. ':' .. kind
   if redis.call('HINCRBY', K.outs, field, by) <= 0 then redis.call('HDEL', K.outs, field) end

@@ -28,8 +28,8 @@ end
 
 -- True when the session of a run stays with its live owner, although the owner cannot offer the memory or
 -- seconds that this execution asks for. The owner has the run's files, which later executions that ask for
--- less find there. A session that a request names is different: its amounts never change, and it moves with
--- the worker.
+-- less find there. A session that a request names is different: its amounts never change, and it moves to the
+-- worker that takes the execution.
 local function keeps_owner(sk, worker, need, now)
   if not string.find(sk, ':run:', 1, true) then return false end
   local owner = redis.call('HGET', K.session .. sk, 'w')

@@ -43,10 +43,10 @@ local function promote(now)
   end
 end
 
--- Releases the next execution of a lane that a kind can serve by adding its job to the run queue. False when
--- none may go. Executions of sessions with a live owner are assigned to that worker instead. They do not
--- count against the window, because the worker takes them when it has a slot. `steps.left` bounds how many
--- other tenants and executions one call looks at.
+-- Releases the next execution of a lane that a kind can serve by adding its job to the run queue. Returns
+-- false when none may be released. If the session of an execution has a live owner, the execution is assigned
+-- to that worker instead. It does not count against the window, because the worker takes it when it has a
+-- slot. `steps.left` bounds how many other tenants and executions one call looks at.
 local function release_next(lane, kind, now, steps)
   local ring, skipped = ring_of(lane, kind), 0
   while steps.left > 0 do
@@ -117,7 +117,6 @@ local function fill(kind, window, total, now, steps)
   end
 end
 
--- The keys of all rings.
 local function all_rings()
   local rings = {}
   for _, kind in ipairs(known_kinds()) do

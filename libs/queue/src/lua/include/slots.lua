@@ -18,7 +18,8 @@ end
 
 local function fleet_window() return tonumber(redis.call('HGET', K.window, 'total')) or 0 end
 
--- `out` executions of the tenant hold slots, `out_here` of them in this lane at this kind.
+-- True when the tenant has its share of the fleet or of this lane at this kind. `out` of its executions hold
+-- slots, `out_here` of them in this lane at this kind.
 local function has_its_share(lane, kind, tenant, out, out_here, mean)
   local here = window_of(kind, lane)
   return out >= share_of(tenant, mean, fleet_window()) or out_here >= share_of(tenant, mean, here)

@@ -8,11 +8,11 @@ import { ArtifactPreview, canBePreviewed } from './artifact-preview.tsx'
 /** Previews that open by themselves. Each loads its file. */
 const OPEN_AT_FIRST = 4
 
-/** A path of the API; the names in it are a program’s. */
+/** The API path of an artifact. A program chose the names in it, so they are encoded. */
 const addressOf = (id: string, path: string): string =>
   `/v1/executions/${id}/artifacts/${path.split('/').map(encodeURIComponent).join('/')}`
 
-/** The files that came back. Images and tables are shown, everything else is a download. */
+/** The files that came back. Each is a download. Images, tables and texts are also shown. */
 export function ArtifactPanel({ result }: { result: ExecutionResult }) {
   const { artifacts, artifacts_omitted: omitted = [], artifacts_incomplete: incomplete = false } = result
   if (artifacts.length === 0 && omitted.length === 0 && !incomplete) return null

@@ -7,7 +7,7 @@ import { imageKind } from './image-kind.ts'
 import { tableOf } from './table-text.ts'
 import { TableView } from './table-view.tsx'
 
-/** Larger files are only downloaded. */
+/** Larger images are not shown, only downloaded. Of a longer text, the beginning is shown. */
 const MOST_IMAGE_BYTES = 16 * 1024 * 1024
 const MOST_TEXT_BYTES = 256 * 1024
 

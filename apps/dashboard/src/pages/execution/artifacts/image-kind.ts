@@ -50,7 +50,7 @@ function webpSize(view: DataView): { width: number; height: number } | null {
   }
 }
 
-/** The largest size that an AVIF’s `ispe` properties name. They stand near its start. */
+/** The largest size in the `ispe` properties of an AVIF, which are near its start. */
 function avifSize(view: DataView): { width: number; height: number } | null {
   let size: { width: number; height: number } | null = null
   for (let at = 0; at + 16 <= Math.min(view.byteLength, 65_536); at += 1) {

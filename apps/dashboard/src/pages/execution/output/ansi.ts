@@ -45,7 +45,7 @@ function afterCodes(look: Look, codes: string): Look {
     else if (code === 49) next = { ...next, ground: null }
     else if (code >= 90 && code <= 97) next = { ...next, colour: code - 82 }
     else if (code >= 100 && code <= 107) next = { ...next, ground: code - 92 }
-    // 38;5;n and 38;2;r;g;b: the numbers after them are no codes of their own.
+    // 38;5;n and 38;2;r;g;b set one colour each. The numbers after 38 or 48 belong to it and are skipped.
     else if (code === 38 || code === 48) index += numbers[index + 1] === 5 ? 2 : 4
   }
   return next
@@ -78,7 +78,8 @@ export const plainLine = (line: string): string =>
     .join('')
 
 /**
- * A text that a program had a say in, without colours. Its lines stay, and it ends after `most` characters.
+ * Removes colours and other escape sequences from a text that a program may have written. Keeps its line
+ * breaks, and its first `most` characters.
  */
 export const withoutEscapes = (text: string, most = 2000): string =>
   plainLine(text.slice(0, most)) + (text.length > most ? ' …' : '')

@@ -1,6 +1,6 @@
 /**
- * The last lines of an output, in blocks. A block that is full never changes again, so that the screen need
- * only draw the last one anew, however much the program prints.
+ * The last lines of an output, in blocks. Only the last block and blocks with an unfinished line change, so a
+ * redraw stays cheap however much the program prints.
  */
 import { PLAIN, readLine, type Look, type Piece } from './ansi.ts'
 
@@ -33,7 +33,7 @@ export interface LineBuffer {
   add(stream: Stream, text: string): void
   /** The blocks, the oldest first. A block that did not change is the same object as before. */
   blocks(): readonly Block[]
-  /** Lines that came, kept or not. */
+  /** Number of lines so far, kept or not. */
   count(): number
   /** Lines that are kept. */
   kept(): number
@@ -42,8 +42,8 @@ export interface LineBuffer {
 interface Pending {
   look: Look
   /**
-   * The text since the last line end. One character more than is shown is kept, which tells that the line is
-   * cut.
+   * The text since the last line end. One character more than is shown is kept, so that the buffer can tell
+   * that the line is longer.
    */
   text: string
   /** The line in the blocks that shows this text. Null until some text has come. */

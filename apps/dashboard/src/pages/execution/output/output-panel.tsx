@@ -10,7 +10,10 @@ import type { SeenEvents } from './use-events.ts'
 
 const STREAMS = ['stdout', 'stderr'] as const
 
-/** The output: as it came if the page watched the execution run, else as the result has it. */
+/**
+ * Shows the output. If the page watched the execution run, both streams are shown as they came in. Otherwise
+ * one stream of the result is shown.
+ */
 export function OutputPanel({ state, seen }: { state: ExecutionState; seen: SeenEvents }) {
   const { result } = state
   const [view, setView] = useState<'both' | Stream>('both')

@@ -15,7 +15,10 @@ export interface SeenEvents {
 
 const TYPES = ['queued', 'started', 'output', 'progress', 'notice', 'ended'] as const
 const MOST_NOTICES = 20
-/** EventSource gives up when a proxy answers 502 while the API starts again. Then it is opened anew. */
+/**
+ * When a proxy answers 502 while the API restarts, EventSource does not reconnect. The page then opens a new
+ * one after this time.
+ */
 const AGAIN_MS = 2000
 /**
  * After each redraw, the page pauses for this many times the duration of the redraw. So it responds to input
@@ -81,7 +84,8 @@ export function useEvents(id: string, follows: boolean, onChange: () => void): S
       source.addEventListener('open', () => setState('live'))
       source.addEventListener('error', () => {
         setState('lost')
-        // CLOSED after a 204: the execution has ended. Reading its state again ends this effect.
+        // The browser closes the source for good after a 204 (the execution has ended) and after a 502. In
+        // the first case, reading the state again ends this effect.
         if (source?.readyState !== EventSource.CLOSED) return
         changed.current()
         timer = setTimeout(open, AGAIN_MS)

@@ -52,7 +52,7 @@ export function limitsOf<Name extends string>(
   const given = fields.flatMap(({ name, times }) => {
     const text = textOfField(name).trim()
     const value = Number(text) * times
-    // Milliseconds are whole. The number fields accept only numbers.
+    // Limits in milliseconds must be whole numbers, so they are rounded.
     return text === '' || !Number.isFinite(value)
       ? []
       : [[name, times === 1 ? value : Math.round(value)] as const]

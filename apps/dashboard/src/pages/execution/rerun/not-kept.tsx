@@ -25,7 +25,10 @@ export function NotKept(props: { failure: Failure; tenantId: string; onClose: ()
   )
 }
 
-/** The first value of keep_program that would have kept the program. Null if the policy now has one. */
+/**
+ * The first value of keep_program that would have kept the program. Null if the policy's present value would
+ * keep it.
+ */
 function missingSetting({ details }: Failure): string | null {
   const keptBy: unknown = details['kept_by']
   if (!Array.isArray(keptBy) || keptBy.includes(details['keep_program'])) return null

@@ -2,7 +2,7 @@ import type { ExecutionResult } from '@cofferdam/client'
 import { Panel } from '../../../parts/panel.tsx'
 import { counted } from '../../../words/figures.ts'
 
-/** The report of an install: what policy refused first, then what came. */
+/** The report of an install: first the packages that policy refused, then those that were fetched. */
 export function InstallPanel({ result }: { result: ExecutionResult }) {
   const { install } = result
   if (install === undefined) return null

@@ -2,7 +2,7 @@ import type { ExecutionResult } from '@cofferdam/client'
 import { Panel } from '../../../parts/panel.tsx'
 import { counted } from '../../../words/figures.ts'
 
-/** What became of changed workspace files: what was not merged first. */
+/** What happened to changed workspace files. Files that were not merged come first. */
 export function WorkspacePanel({ result }: { result: ExecutionResult }) {
   const { workspace } = result
   if (workspace === undefined) return null

@@ -79,7 +79,10 @@ export function TimelinePanel({ state }: { state: ExecutionState }) {
   )
 }
 
-/** Spans come within seconds of the end, or never. */
+/**
+ * Whether the execution ended so long ago that no spans will be stored any more. They arrive within seconds
+ * of the end, or never.
+ */
 function isOld(state: ExecutionState, nowMs: number): boolean {
   const { result } = state
   if (result === null) return false

@@ -7,7 +7,7 @@ export interface Range {
   toMs: number
 }
 
-/** A shorter movement is a click. */
+/** A drag over a smaller share of the bar than this counts as a click. */
 const LEAST_SHARE = 0.01
 
 /** A drag over the bars of a table chooses a part of `view`. `drawn` is the part while it is being chosen. */

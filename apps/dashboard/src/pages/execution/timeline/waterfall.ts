@@ -36,7 +36,7 @@ const endOf = (span: Span): number => span.start_ms + span.duration_ms
 /** How far below the roots each span is. A span whose parent is missing counts as a root. */
 function depthsOf(spans: readonly Span[]): Map<string, number> {
   const depths = new Map<string, number>()
-  // Parents come first.
+  // The API sends each span before its children.
   for (const { span_id: id, parent_span_id: parent } of spans)
     depths.set(id, parent === null ? 0 : (depths.get(parent) ?? -1) + 1)
   return depths
@@ -55,7 +55,7 @@ function criticalSpans(spans: readonly Span[], root: Span): Set<string> {
     let until = endOf(span)
     const own = children.get(span.span_id) ?? []
     for (const child of own.toSorted((one, other) => endOf(other) - endOf(one))) {
-      // Clocks of two processes differ a little.
+      // Allows a difference of 1 ms, because the clocks of two processes differ a little.
       if (endOf(child) > until + 1) continue
       walk(child)
       until = child.start_ms
@@ -74,7 +74,7 @@ const isAttempt = ({ kind }: Span): boolean => kind === 'consumer'
 /** The spans of all attempts and what is below them. */
 function spansOfAttempts(spans: readonly Span[]): Span[] {
   const ids = new Set<string | null>()
-  // Parents come first.
+  // The API sends each span before its children.
   return spans.filter((span) => {
     const isOfAttempt = isAttempt(span) || ids.has(span.parent_span_id)
     if (isOfAttempt) ids.add(span.span_id)

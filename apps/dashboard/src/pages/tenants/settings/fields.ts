@@ -12,7 +12,10 @@ export interface Field {
   max?: number
   /** Whether a number may have a fraction. Default: whole numbers only. */
   fraction?: boolean
-  /** What an empty field stands for; null in the API. Without it a number needs a value. */
+  /**
+   * What an empty field means, in words. The API gets null for it. Without this text, a number must not be
+   * empty.
+   */
   empty?: string
   /** The values of a choice. */
   choices?: readonly string[]
@@ -27,7 +30,10 @@ export interface Field {
   note?: string
   /** The value in an object of the API. Default: the property `name`. */
   read?: (of: Settings) => unknown
-  /** What is sent, given what is there now. Default: the property `name` with this value. */
+  /**
+   * Returns what to send for a value. The second argument is what the API has now. Default: the property
+   * `name` with this value.
+   */
   write?: (value: Value, now: Settings) => Settings
 }
 
@@ -67,7 +73,7 @@ function normal({ kind, isMap }: Field, text: string): string {
 export const draftOf = (fields: readonly Field[], of: object): Draft =>
   Object.fromEntries(fields.map((field) => [field.name, textIn(of, field)]))
 
-/** What a draft changes of what was read. */
+/** The fields whose text in the draft differs from what was read. */
 export const changesOf = (fields: readonly Field[], base: object, draft: Draft): Change[] =>
   fields
     .map((field) => ({ field, before: textIn(base, field), after: normal(field, draft[field.name] ?? '') }))
@@ -83,7 +89,10 @@ export const othersOf = (fields: readonly Field[], base: object, now: object, dr
     return is !== textIn(base, field) && is !== normal(field, draft[field.name] ?? '')
   })
 
-/** The body of a PATCH with these changes. Parts that they leave as they are come from `now`. */
+/**
+ * The body of a PATCH with these changes. If only a part of a property changes, its other parts come from
+ * `now`.
+ */
 export function patchOf(changes: readonly Change[], now: object): Settings {
   const patch: Settings = {}
   for (const { field, after } of changes) {

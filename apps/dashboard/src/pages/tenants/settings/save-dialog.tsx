@@ -18,7 +18,7 @@ export function SaveDialog(props: {
   draft: Draft
   notes: readonly string[]
   onTheirs: (theirs: object, taken: readonly Field[]) => void
-  /** With what the API answered. */
+  /** Called with the settings that the API returned. */
   onSaved: (value: object) => void
   onClose: () => void
 }) {
