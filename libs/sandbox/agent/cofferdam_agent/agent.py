@@ -239,7 +239,7 @@ class Agent:
                 self.finish()
 
     def watch_at_rest(self, watch):
-        """Watches background processes while no worker is attached. Returns the pause to the next look in ms."""
+        """Watches background processes while no worker is attached. Returns the ms until the next look."""
         if self.processes.late is None:
             return None
         watch(self.wake, select.POLLIN, self.on_wake)

@@ -12,6 +12,8 @@ PR_SET_DUMPABLE = 4
 PR_SET_SECCOMP = 22
 PR_SET_CHILD_SUBREAPER = 36
 PR_SET_NO_NEW_PRIVS = 38
+PTRACE_DETACH = 17
+SIGTRAP = 5
 
 
 def _call(name, *numbers):
@@ -32,6 +34,16 @@ def _libc():
 
 def prctl(option, value):
     return _call("prctl", option, value, 0, 0, 0)
+
+
+def stop_tracing(pid, stopped_by):
+    """Lets a child run on that made us its tracer (PTRACE_TRACEME) and was then stopped by a signal.
+
+    Some kernels allow that to programs, for example gVisor's. wait4 reports such a stop although nobody asked
+    for stops. The child still gets its signal, except SIGTRAP, which the kernel sends to a traced process
+    after an exec.
+    """
+    _call("ptrace", PTRACE_DETACH, pid, 0, 0 if stopped_by == SIGTRAP else stopped_by)
 
 
 def set_file_ids(uid, gid):

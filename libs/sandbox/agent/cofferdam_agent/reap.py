@@ -9,6 +9,8 @@ import _signal as signal
 import os
 import time
 
+from . import linux
+
 # gVisor lacks this list, and may not make every orphan our child. So kill there before waiting.
 LISTS_CHILDREN = os.path.exists("/proc/self/task/%d/children" % os.getpid())
 
@@ -85,6 +87,9 @@ def reap(on_reaped):
             return True
         if pid == 0:
             return False
+        if os.WIFSTOPPED(status):
+            linux.stop_tracing(pid, os.WSTOPSIG(status))
+            continue
         on_reaped(pid, status, used)
 
 

@@ -78,3 +78,26 @@ for (const way of WAYS)
       },
     )
   })
+
+/** Only some kernels allow it to programs. This agent runs without a filter, so it is allowed here. */
+const TRACED =
+  'import ctypes, os, signal, subprocess\nprint(ctypes.CDLL(None).ptrace(0, 0, 0, 0), flush=True)\n'
+test.each([
+  [
+    'signals come',
+    `signal.signal(signal.SIGUSR1, lambda *_: print("told", flush=True))
+os.kill(os.getpid(), signal.SIGUSR1)
+subprocess.run(["true"])
+raise SystemExit(3)`,
+    { stdout: '0\ntold\n', exitCode: 3, signal: null },
+  ],
+  [
+    'it runs another program',
+    'os.execv("/bin/sh", ["sh", "-c", "echo another; exit 3"])',
+    { stdout: '0\nanother\n', exitCode: 3, signal: null },
+  ],
+  ['a signal ends it', 'os.kill(os.getpid(), 10)', { stdout: '0\n', exitCode: null, signal: 'SIGUSR1' }],
+])('a program that made the agent its tracer ends as usual when %s', async (_when, source, expected) => {
+  const { exit, stdout } = await lab.once(python(TRACED + source), { work: lab.folder(), way: 'alone' })
+  expect({ stdout, exitCode: exit.exitCode, signal: exit.signal }).toEqual(expected)
+})
