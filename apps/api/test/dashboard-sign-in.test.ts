@@ -223,6 +223,24 @@ describe('a sign-in', () => {
     for (let n = 0; n < 100; n += 1) newest = cookieOf(await signIn(at, { api_key: key }))
     expect([(await whoIs(oldest, at)).status, (await whoIs(newest, at)).status]).toEqual([401, 200])
   })
+
+  it('does not end because others of its key have ended or expired', async () => {
+    const at = await listen(await scene.another())
+    const { key, id } = await scene.store.keys.create({ tenant_id: 'acme' }, 'used')
+    const used = cookieOf(await signIn(at, { api_key: key }))
+    const another = async (): Promise<string> => cookieOf(await signIn(at, { api_key: key }))
+    for (let n = 0; n < 60; n += 1)
+      await ask(at, { method: 'DELETE', path: '/ui/session', headers: { ...OWN, cookie: await another() } })
+    for (let n = 0; n < 60; n += 1) {
+      const hash = createHash('sha256')
+        .update((await another()).slice('__Host-cofferdam='.length))
+        .digest('hex')
+      await scene.redis.del(`cfd:ui:sign-in:${hash}`)
+    }
+    await another()
+    expect((await whoIs(used, at)).status).toBe(200)
+    expect(await scene.redis.zcard(`cfd:ui:sign-in-of:${id}`)).toBeLessThanOrEqual(100)
+  })
 })
 
 describe('a connection in clear text', () => {

@@ -302,6 +302,18 @@ test('the next request finishes the creation that a dead process began, under th
   await expect(sandboxConfig.finish(dead!.lease, 'key:dead', {})).rejects.toMatchObject({ code: 'fenced' })
 })
 
+test('a pool that a dead process began to remove is not reported as provisioned', async () => {
+  await send('POST', '/api/sandbox/provision', WISH)
+  const sandboxConfig = createSandboxConfigs(scene.store)
+  const { fleetOwner } = await sandboxConfig.get()
+  const plan = { subscription: SUBSCRIPTION, location: 'eastus', owner: fleetOwner, ...WISH }
+  const dead = await sandboxConfig.claim('key:dead', 60_000, () => ({ kind: 'removing', plan }))
+  await sandboxConfig.renew(dead!.lease, 'pool', 0)
+  const { status, json } = await send('POST', '/api/sandbox/provision', WISH)
+  expect([status, json.error.message]).toEqual([409, expect.stringContaining('send DELETE again')])
+  expect((await send('DELETE', '/api/sandbox/provision')).json).toMatchObject({ status: 'removed' })
+})
+
 test('two concurrent requests create one pool', async () => {
   const answers = await Promise.all([
     send('POST', '/api/sandbox/provision', WISH),

@@ -11,8 +11,9 @@ import stat
 import sys
 
 FILE_MAX = 256 * 1024
-# The output of an execution has at most 4 MiB, and JSON escapes make a text longer.
-TOTAL_MAX = 1024 * 1024
+# Characters of JSON, in which a text can be six times as long. The output of an execution has at most 4 MiB,
+# of which the names of the files take the rest.
+TOTAL_MAX = 3 * 1024 * 1024
 FILES_MAX = 4000
 
 
@@ -53,7 +54,7 @@ def main():
             text = text_of(os.path.join(folder, name))
             if text is None or hashlib.sha256(text.encode("utf-8")).hexdigest() == known.get(name):
                 continue
-            left -= len(text)
+            left -= len(json.dumps(text))
             if left < 0:
                 more = True
                 break

@@ -12,9 +12,7 @@ export interface WaitOptions {
 export type RunOptions = WaitOptions
 
 export interface EnqueueOptions {
-  /**
-   * Says that a `wait` follows. Both clients ignore this option. Only `run` over Redis saves the round trip.
-   */
+  /** A `wait` for this execution follows. Over Redis it then needs no round trip. Default false. */
   awaitReply?: boolean
   /** Over HTTP: ends the call with the signal's reason. The execution may have been accepted. */
   signal?: AbortSignal

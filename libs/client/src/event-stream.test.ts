@@ -37,7 +37,8 @@ describe('a stream of server-sent events', () => {
     ])
   })
 
-  it('refuses an endless line', async () => {
+  it('refuses an endless line and an endless message', async () => {
     await expect(parsed('data: ', 'x'.repeat(300_000))).rejects.toThrow('endless line')
+    await expect(parsed('data: x\n'.repeat(150_000))).rejects.toThrow('endless message')
   })
 })

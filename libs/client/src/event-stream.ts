@@ -7,8 +7,8 @@ export interface ServerEvent {
 }
 
 /**
- * Longest line, in characters. An event is one line. It has up to 16 KiB of output, up to six times that as
- * JSON.
+ * Longest message, and longest line, in characters. An event has up to 16 KiB of output, which JSON makes up
+ * to six times as long.
  */
 const MESSAGE_MAX = 256 * 1024
 
@@ -20,6 +20,7 @@ export async function* parseServerEvents(
   let rest = ''
   let id = ''
   let data: string[] = []
+  let size = 0
   for await (const chunk of body) {
     rest += decoder.decode(chunk, { stream: true })
     if (rest.length > MESSAGE_MAX && !/[\r\n]/.test(rest))
@@ -31,10 +32,15 @@ export async function* parseServerEvents(
       if (line === '') {
         if (data.length > 0) yield { id, data: data.join('\n') }
         data = []
+        size = 0
         continue
       }
       const { field, value } = fieldOf(line)
-      if (field === 'data') data.push(value)
+      if (field === 'data') {
+        data.push(value)
+        size += value.length + 1
+        if (size > MESSAGE_MAX) throw new Error('the event stream sent an endless message')
+      }
       if (field === 'id' && !value.includes('\0')) id = value
     }
   }

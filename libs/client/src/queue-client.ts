@@ -23,7 +23,8 @@ export function createQueueClient({ redisUrl, cell = 0 }: QueueClientOptions): C
   }
 
   return {
-    enqueue: async (input) => producer.put(parse(executionRequestSchema, input)),
+    enqueue: async (input, { awaitReply = false } = {}) =>
+      producer.put(parse(executionRequestSchema, input), { awaitReply }),
     async run(input, { timeoutMs = DEFAULT_WAIT_MS, signal } = {}) {
       signal?.throwIfAborted()
       const { execution_id } = await producer.put(parse(executionRequestSchema, input), { awaitReply: true })

@@ -29,14 +29,14 @@ export function jsonOf(text: string): unknown {
 /** Longest line, in characters. An audit row has about 1 KB, and a program of a routine 1 MiB. */
 const LINE_MAX = 8 * 1024 * 1024
 
-/** Yields each complete line without its LF. Drops an incomplete last one. Throws for an endless one. */
+/** Yields each complete line without its LF. Drops an incomplete last one. Throws `internal` above LINE_MAX. */
 export async function* linesOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<string, void, undefined> {
   const decoder = new TextDecoder()
   let rest = ''
   for await (const chunk of chunks) {
     const lines = (rest + decoder.decode(chunk, { stream: true })).split('\n')
     rest = lines.pop() ?? ''
-    if (rest.length > LINE_MAX) throw new Error('the answer has an endless line')
+    if (rest.length > LINE_MAX) throw new CofferdamError('internal', 'The API sent an endless line.')
     yield* lines
   }
 }

@@ -81,6 +81,23 @@ describe('the client over Redis', () => {
     expect(await client.wait(execution_id)).toMatchObject({ ending: 'cancelled', error_message: 'enough' })
   })
 
+  it('with awaitReply, the result waits in the client and needs no call of Redis', async () => {
+    const worker = startWorker()
+    await using client = createQueueClient({ redisUrl: server.url })
+    const { execution_id } = await client.enqueue(input, { awaitReply: true })
+    await expect.poll(async () => (await client.get(execution_id))?.status, { timeout: 30_000 }).toBe('ended')
+    await worker[Symbol.asyncDispose]()
+    const redis = connectRedis(server.url, 'worker')
+    const scriptCalls = async (): Promise<string | undefined> => {
+      const [calls] = /cmdstat_evalsha:calls=\d+/.exec(await redis.info('commandstats')) ?? []
+      return calls
+    }
+    const before = await scriptCalls()
+    expect(await client.wait(execution_id, { timeoutMs: 30_000 })).toMatchObject({ ok: true })
+    expect(await scriptCalls()).toBe(before)
+    redis.disconnect()
+  })
+
   it('refuses an invalid request before it reaches Redis', async () => {
     await using client = createQueueClient({ redisUrl: server.url })
     await expect(client.enqueue({ ...input, tenant_id: '' })).rejects.toMatchObject({

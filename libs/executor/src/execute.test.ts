@@ -191,6 +191,18 @@ describe('deadlines', () => {
     expect(outcome.ending).toBe('ok')
     expect(leaked).toMatchObject([{ why: { message: 'daemon away' } }])
   })
+
+  it('keep the memory of a sandbox whose disposal threw for a minute, because it may still run', async () => {
+    const clock = createManualClock()
+    const backend = scriptedBackend({ dispose: () => Promise.reject(new Error('daemon away')) })
+    const { executor } = harness([backend], { clock })
+    await executor.execute(attemptOf())
+    await clock.advance(59_999)
+    expect(executor.memory.usedBytes).toBe(256 * MiB)
+    await clock.advance(1)
+    await vi.waitFor(() => expect(executor.memory.usedBytes).toBe(0), 15_000)
+    expect(clock.pending).toBe(0)
+  })
 })
 
 describe('output bounds', () => {

@@ -89,7 +89,8 @@ export function holdSandbox(sandbox: Sandbox, options: HoldOptions): HeldSandbox
 async function destroyProven(sandbox: Sandbox, options: HoldOptions): Promise<void> {
   const { clock, proofMs, memory, onLeaked } = options
   const disposal = disposeOf(sandbox)
-  memory.holdUntil(settlesWithin(clock, LEAK_HOLD_MS, disposal))
+  const gone = disposal.catch(() => new Promise<never>(() => {}))
+  memory.holdUntil(settlesWithin(clock, LEAK_HOLD_MS, gone))
   if (!(await settlesWithin(clock, proofMs, disposal))) {
     onLeaked(sandbox, new Error(`its disposal gave no proof within ${proofMs} ms`), disposal)
     return

@@ -3,7 +3,13 @@ import { spawn } from 'node:child_process'
 import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { DEFAULT_LIMITS, newExecutionId, newSandboxId, newWorkerId } from '@cofferdam/contract'
+import {
+  DEFAULT_LIMITS,
+  newExecutionId,
+  newSandboxId,
+  newWorkerId,
+  type SandboxSpec,
+} from '@cofferdam/contract'
 import { needs } from '@cofferdam/embedded/needs'
 import { expect, vi } from 'vitest'
 import { processConfigSchema } from '../src/process/config.ts'
@@ -12,7 +18,22 @@ import { runtimeFolder } from './host-rungs.ts'
 
 const withBwrap = needs('bwrap')
 const runtimeDir = runtimeFolder()
-const program = { type: 'command' as const, argv: ['true'] }
+const owner = newWorkerId('abcdefabcdef')
+
+const specOf = (): SandboxSpec => ({
+  sandboxId: newSandboxId(),
+  executionId: newExecutionId(),
+  attempt: 1,
+  tenantId: 'tenant',
+  owner,
+  program: { type: 'command', argv: ['true'] },
+  limits: DEFAULT_LIMITS,
+  network: 'none',
+  env: {},
+  preload: null,
+  reuse: 'job',
+  session: null,
+})
 
 /** Living processes whose command line contains the text. Zombies have none. */
 function running(text: string): string[] {
@@ -45,26 +66,9 @@ esac
     {},
   )
   expect(await backend.probe(new AbortController().signal)).toMatchObject({ ok: true })
-  const owner = newWorkerId('abcdefabcdef')
   for (let round = 0; round < 6; round++) {
     const stop = new AbortController()
-    const opening = backend.open(
-      {
-        sandboxId: newSandboxId(),
-        executionId: newExecutionId(),
-        attempt: 1,
-        tenantId: 'tenant',
-        owner,
-        program,
-        limits: DEFAULT_LIMITS,
-        network: 'none',
-        env: {},
-        preload: null,
-        reuse: 'job',
-        session: null,
-      },
-      stop.signal,
-    )
+    const opening = backend.open(specOf(), stop.signal)
     opening.catch(() => {})
     await vi.waitFor(() => expect(running(marker)).not.toEqual([]), { timeout: 20_000, interval: 2 })
     const reason = new Error('given up')
@@ -78,13 +82,38 @@ esac
   expect(await backend.owners()).toEqual([])
 })
 
+withBwrap.it(
+  'reports the last words of a jail that does not start, also if it says more than is kept',
+  async () => {
+    const stand = join(runtimeDir, 'talking-bwrap')
+    writeFileSync(
+      stand,
+      `#!/bin/bash
+case " $* " in
+  *" --info-fd "*) head -c 6000 /dev/zero | tr '\\0' x >&2; echo "the last words" >&2; exit 1 ;;
+  *) exec /usr/bin/bwrap "$@" ;;
+esac
+`,
+    )
+    chmodSync(stand, 0o755)
+    await using backend = await createBackend(
+      processConfigSchema.parse({ jail: 'bwrap', bwrap: stand, runtime_dir: runtimeDir }),
+      {},
+    )
+    expect(await backend.probe(new AbortController().signal)).toMatchObject({ ok: true })
+    await expect(backend.open(specOf(), AbortSignal.timeout(30_000))).rejects.toMatchObject({
+      code: 'sandbox_open_failed',
+      details: { said: expect.stringMatching(/^x{4000,4096}the last words\n$/) },
+    })
+  },
+)
+
 withBwrap.it('sweeps a process whose worker died before it wrote the record', async () => {
   await using backend = await createBackend(
     processConfigSchema.parse({ jail: 'bwrap', runtime_dir: runtimeDir }),
     {},
   )
   expect(await backend.probe(new AbortController().signal)).toMatchObject({ ok: true })
-  const owner = newWorkerId('abcdefabcdef')
   const id = newSandboxId()
   mkdirSync(join(runtimeDir, 'sandboxes', 'process', owner, id), { recursive: true })
   const stuck = spawn('sleep', ['600'], { env: { COFFERDAM_SANDBOX: id } })

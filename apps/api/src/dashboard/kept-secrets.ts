@@ -63,6 +63,24 @@ export function createKeptSecrets(
     await asked(redis.zrem(placesOf(keyId), ...hashes))
   }
 
+  async function take(secret: string): Promise<Kept | null> {
+    if (!SECRET.test(secret)) return null
+    const hash = hashOf(secret)
+    const kept = fromText(await asked(redis.getdel(placeOf(hash))))
+    if (kept !== null) await asked(redis.zrem(placesOf(kept.keyId), hash))
+    return kept
+  }
+
+  /** Ends the key's oldest secrets above `maxPerKey`. Secrets that have expired do not count. */
+  async function endSurplus(keyId: string): Promise<void> {
+    const hashes = await asked(redis.zrange(placesOf(keyId), '0', '-1'))
+    if (hashes.length <= maxPerKey) return
+    const exist = await asked(Promise.all(hashes.map((hash) => redis.exists(placeOf(hash)))))
+    const alive = hashes.filter((_, n) => exist[n] === 1)
+    const surplus = alive.slice(0, Math.max(0, alive.length - maxPerKey))
+    await drop(keyId, [...hashes.filter((_, n) => exist[n] === 0), ...surplus])
+  }
+
   return {
     async make(keyId, nowMs, ttlMs) {
       const secret = randomBytes(32).toString('base64url')
@@ -70,24 +88,17 @@ export function createKeptSecrets(
       await asked(redis.set(placeOf(hash), toText({ keyId, madeMs: nowMs, seenMs: nowMs }), 'PX', ttlMs))
       await asked(redis.zadd(placesOf(keyId), nowMs, hash))
       await asked(redis.pexpire(placesOf(keyId), longestMs))
-      // Drops all but the newest `maxPerKey`, which have the highest ranks.
-      await drop(keyId, await asked(redis.zrange(placesOf(keyId), '0', String(-1 - maxPerKey))))
+      await endSurplus(keyId)
       return secret
     },
     read: async (secret) =>
       SECRET.test(secret) ? fromText(await asked(redis.get(placeOf(hashOf(secret))))) : null,
-    async take(secret) {
-      if (!SECRET.test(secret)) return null
-      const hash = hashOf(secret)
-      const kept = fromText(await asked(redis.getdel(placeOf(hash))))
-      if (kept !== null) await asked(redis.zrem(placesOf(kept.keyId), hash))
-      return kept
-    },
+    take,
     async renew(secret, kept, ttlMs) {
       await asked(redis.set(placeOf(hashOf(secret)), toText(kept), 'PX', ttlMs, 'XX'))
     },
     async end(secret) {
-      await asked(redis.del(placeOf(hashOf(secret))))
+      await take(secret)
     },
     async endAll(keyId) {
       await drop(keyId, await asked(redis.zrange(placesOf(keyId), '0', '-1')))

@@ -126,14 +126,12 @@ async function makeFolder({ name, records }: SlotStarter, { owner, slotId }: Slo
 }
 
 function keepLastWords(child: Launched['child']): () => string {
-  const words: Buffer[] = []
-  let size = 0
+  let words = Buffer.alloc(0)
   child.on('error', () => {})
   child.stderr?.on('data', (chunk: Buffer) => {
-    if (size < STDERR_MAX) words.push(chunk.subarray(0, STDERR_MAX - size))
-    size += chunk.length
+    words = Buffer.concat([words, chunk]).subarray(-STDERR_MAX)
   })
-  return () => Buffer.concat(words).toString('utf8')
+  return () => words.toString('utf8')
 }
 
 function withLastWords(error: CofferdamError, said: string): CofferdamError {

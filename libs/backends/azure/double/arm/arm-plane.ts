@@ -211,7 +211,7 @@ export class ArmPlane {
     const { properties } = body as { properties: { principalId: string; roleDefinitionId: string } }
     const same = [...this.roles].find(
       ([id, role]) =>
-        id.startsWith(fold(scope)) &&
+        id.startsWith(`${fold(scope)}/`) &&
         role['principalId'] === properties.principalId &&
         role['roleDefinitionId'] === properties.roleDefinitionId,
     )

@@ -3,6 +3,7 @@
  * commands by POST /execute, and answers when a command ends. So our agent is uploaded and left listening in
  * the background, as in our own image.
  */
+import { boundedBody, multipart } from '@cofferdam/backend-remote'
 import { CofferdamError } from '@cofferdam/contract'
 import { guestBundle, unpackArgv } from '@cofferdam/sandbox/guest'
 import { z } from 'zod'
@@ -31,9 +32,8 @@ export async function startByPythonRuntime(
   signal: AbortSignal,
 ): Promise<void> {
   const origin = `http://${hostOf(pod.ip)}:${PORT}`
-  const form = new FormData()
-  form.append('file', new Blob([new Uint8Array(guestBundle())]), BUNDLE)
-  await posted(`${origin}/upload`, { body: form }, signal)
+  const { body, type } = multipart([{ path: BUNDLE, bytes: guestBundle() }])
+  await posted(`${origin}/upload`, { headers: { 'content-type': type }, body }, signal)
   const command = unpackArgv(python, { bundle: `${root}/${BUNDLE}`, folder, host: pod.name }, 'listen', args)
   const said = await posted(
     `${origin}/execute`,
@@ -57,12 +57,12 @@ const quoted = (text: string): string => `'${text.replaceAll("'", `'"'"'`)}'`
 
 async function posted(
   url: string,
-  request: { headers?: Record<string, string>; body: string | FormData },
+  request: { headers: Record<string, string>; body: string | Uint8Array<ArrayBuffer> },
   signal: AbortSignal,
 ): Promise<string> {
   const response = await fetch(url, { method: 'POST', redirect: 'error', signal, ...request })
-  const said = await response.text()
-  if (response.ok && said.length <= ANSWER_MAX) return said
+  const said = (await boundedBody('kubernetes', response.body, ANSWER_MAX)).toString('utf8')
+  if (response.ok) return said
   throw new CofferdamError(
     'sandbox_open_failed',
     `kubernetes: the pod answered ${new URL(url).pathname} with ${response.status}.`,
