@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { blobPlaceOf } from '@cofferdam/config'
+import { inTime } from '@cofferdam/contract'
 import {
   checkHost,
   firecrackerConfigSchema,
@@ -12,6 +13,7 @@ import {
   type HostFinding,
 } from '@cofferdam/backend-microvm/firecracker'
 import { type RunningServer, startPostgres, startRedis } from '@cofferdam/embedded'
+import { connectRedis } from '@cofferdam/queue'
 import { checkBucket, createStore } from '@cofferdam/store'
 import type { Command } from '../command.ts'
 import type { CliConfig, Environment } from '../config.ts'
@@ -29,15 +31,21 @@ import type { Terminal } from '../terminal.ts'
 
 const run = promisify(execFile)
 
+/** How long a configured Redis may take to connect and answer. */
+const REDIS_MS = 5000
+
 export const command: Command = {
   usage: '',
   details:
     'Tries everything that it reports: probes every backend, and starts and stops a private Redis and ' +
     'Postgres. If\n' +
-    'DATABASE_URL is set, checks that the database and the blob folder accept what workers store. If\n' +
-    'COFFERDAM_BLOBS is set, writes a probe object to the bucket, reads it and deletes it. Exit status 1 ' +
-    'when no\n' +
-    'execution could run safely on this machine, or, with --production, when Firecracker could not.',
+    'REDIS_URL is set, connects to that Redis and checks that it keeps what it is given. If DATABASE_URL is ' +
+    'set,\n' +
+    'checks that the database and the blob folder accept what workers store. If COFFERDAM_BLOBS is set, ' +
+    'writes a\n' +
+    'probe object to the bucket, reads it and deletes it. Exit status 1 when no execution could run safely ' +
+    'on this\n' +
+    'machine, or, with --production, when Firecracker could not.',
   flags: {
     production: {
       type: 'boolean',
@@ -52,7 +60,7 @@ export const command: Command = {
     const isProduction = hasFlag(line, 'production')
     const [findings, redis, postgres, bucket, python, firecracker] = await Promise.all([
       findBackends(config.environment, stop),
-      serverFinding(config.redisUrl, 'REDIS_URL', startRedis),
+      config.redisUrl === undefined ? tryServer(startRedis) : redisFinding(config.redisUrl),
       config.databaseUrl === undefined ? tryServer(startPostgres) : storeFinding(config.databaseUrl, config),
       bucketFinding(config),
       pythonFinding(),
@@ -125,16 +133,32 @@ function reportFirecracker(findings: readonly HostFinding[], terminal: Terminal)
   }
 }
 
-/**
- * If the server is configured, reports the variable that configures it. Otherwise tests whether a private
- * server starts here.
- */
-async function serverFinding(
-  url: string | undefined,
-  variable: string,
-  start: Parameters<typeof tryServer>[0],
-): Promise<ServerFinding> {
-  return url === undefined ? await tryServer(start) : { ok: true, found: `configured by ${variable}` }
+/** Checks the configured Redis: whether it answers, and whether it loses entries (host-setup.md). */
+export async function redisFinding(url: string): Promise<ServerFinding> {
+  const redis = connectRedis(url, 'worker')
+  let lastError = ''
+  redis.on('error', (error: Error) => (lastError = error.message))
+  try {
+    const info = await inTime(
+      redis.info(),
+      REDIS_MS,
+      () => new Error(`no answer within ${REDIS_MS / 1000} s${lastError === '' ? '' : ` (${lastError})`}`),
+    )
+    const valueOf = (name: string): string => new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(info)?.[1] ?? ''
+    const policy = valueOf('maxmemory_policy')
+    // A managed Redis may hide its settings.
+    const isKept = policy === '' || policy === 'noeviction'
+    const loses = isKept ? '' : `; maxmemory-policy ${policy} loses executions, set noeviction`
+    const forgets = valueOf('aof_enabled') === '0' ? '; without appendonly a restart loses executions' : ''
+    return { ok: isKept, found: `configured by REDIS_URL: ${valueOf('redis_version')}${loses}${forgets}` }
+  } catch (error) {
+    return {
+      ok: false,
+      found: `configured by REDIS_URL: ${error instanceof Error ? error.message : String(error)}`,
+    }
+  } finally {
+    redis.disconnect()
+  }
 }
 
 /** Checks the configured database. Workers accept executions only after this check succeeds. */
