@@ -38,8 +38,9 @@ const PARTLY_SHORT = [
   'tests/ui/{playground,rerun,settings,sign-in,tenants}.test.ts',
 ]
 
-// A slow, shared 2-core machine runs at a tenth of a quiet one at times; a hang still ends within minutes.
-// Files share a process and its modules. Starting and importing anew took a second of CPU time for each file.
+// A slow, shared 2-core machine sometimes runs at a tenth of the speed of a quiet one. With these timeouts, a
+// hang still ends within minutes. Files share a process and its modules, because starting and importing anew
+// took a second of CPU time for each file.
 const UNIT = { testTimeout: 20_000, hookTimeout: 30_000, isolate: false }
 const PATIENT = { testTimeout: 180_000, hookTimeout: 240_000, isolate: false }
 const FOUR_AT_A_TIME = { maxWorkers: 4, sequence: { groupOrder: 0 } }

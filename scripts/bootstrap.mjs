@@ -81,7 +81,8 @@ function writeStamp(wanted) {
   try {
     fs.writeFileSync(stampFile, wanted)
   } catch {
-    // The tree belongs to another user. The next start compares again, which costs milliseconds.
+    // The stamp cannot be written, because the tree belongs to another user. The next start compares again,
+    // which costs milliseconds.
   }
 }
 
@@ -164,7 +165,8 @@ async function takeLock() {
     try {
       fs.utimesSync(lockFile, now, now)
     } catch {
-      // Another process took over during a long pause of this one. npm keeps the tree consistent enough.
+      // Another process took the lock over during a long pause of this one. Both may run npm then, which
+      // keeps the tree consistent enough.
     }
   }, LOCK_HEARTBEAT_MS)
   return () => {
@@ -202,7 +204,8 @@ async function install(wanted) {
     // `--include` overrides NODE_ENV=production and a user's omit setting: tests need `dev`, the pinned Node
     // needs `optional`.
     const args = ['ci', '--loglevel=error', '--include=dev', '--include=optional']
-    // stdout belongs to the script: `cofferdam mcp` and --json print for machines.
+    // npm's output goes to stderr. stdout belongs to the script, because `cofferdam mcp` and --json print for
+    // machines.
     const end = await run(command, before.concat(args), process.env, root, process.stderr)
     if (end.error && end.error.code === 'ENOENT') {
       fail(

@@ -11,7 +11,7 @@ const NPM = `
 const fs = require('fs'), path = require('path')
 fs.appendFileSync('npm.log', process.argv.slice(2).join(' ') + '\\n')
 const waiting = setInterval(() => {
-  // Stop when a failed test has removed the folder.
+  // Also stops waiting when a failed test has removed the folder.
   if (process.env.NPM_GATE && fs.existsSync('npm.log') && !fs.existsSync(process.env.NPM_GATE)) return
   clearInterval(waiting)
   if (process.env.NPM_FAILS) { console.error('npm error network'); process.exit(7) }
@@ -124,7 +124,8 @@ describe('the bootstrap', () => {
   it('installs once when two bootstraps start at the same time', async () => {
     const gate = path.join(root, 'gate')
     const both = [start(['show.mjs'], { NPM_GATE: gate }), start(['show.mjs'], { NPM_GATE: gate })]
-    // However late the second one starts, it finds the first one installing.
+    // The gate keeps the first bootstrap installing until the second one waits for it, however late the
+    // second one starts.
     await vi.waitFor(
       () => expect(both.filter((one) => one.stderr().includes('waiting for it'))).toHaveLength(1),
       15_000,

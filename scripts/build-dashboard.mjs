@@ -16,7 +16,7 @@ import zlib from 'zlib'
 import { DASHBOARD, dashboardStamp, hasDashboard } from './dashboard-stamp.mjs'
 import { run } from './run-child.mjs'
 
-/** Below this a compressed copy saves nothing: it would not fill a packet. */
+/** A smaller file fits into one packet anyway, so a compressed copy would save nothing. */
 const MIN_COMPRESSED_BYTES = 1024
 const TEXT = /\.(js|css|html|svg|json|map|txt)$/
 

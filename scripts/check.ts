@@ -1,5 +1,5 @@
 /**
- * `npm run check`: types, lint, format, import arrows, generated files, lockfile, and text that must not be
+ * `npm run check`: types, lint, format, allowed imports, generated files, lockfile, and text that must not be
  * in tracked files. Every step runs, and the exit status shows whether all passed. `npm run check -- --write`
  * formats and writes generated files.
  *
@@ -113,7 +113,7 @@ async function main(args: string[]): Promise<number> {
     program('types of the pages', 'tsc', '-p', 'apps/dashboard', '--noEmit'),
     program('lint', 'oxlint', '--type-aware', '.'),
     write ? program('format (written)', 'oxfmt', '.') : program('format', 'oxfmt', '--check', '.'),
-    { name: 'import arrows', problems: () => Promise.resolve(importProblems(readTree(root))) },
+    { name: 'import rules', problems: () => Promise.resolve(importProblems(readTree(root))) },
     pages(write),
     lockfile,
     stray,

@@ -22,7 +22,7 @@ const CACHED = join(
   `.cache/compose/${SUITE}/docker-compose`,
 )
 
-/** The words that start a compose of version 2 that is on this machine already; null if there is none. */
+/** The command that starts a Compose of version 2 from this machine. Null if there is none. */
 export async function findCompose(): Promise<readonly string[] | null> {
   for (const words of [['docker', 'compose'], ['docker-compose'], [CACHED]] as const)
     if (await isVersion2(words)) return words
@@ -56,7 +56,10 @@ export async function provideCompose(): Promise<readonly string[]> {
   return [CACHED]
 }
 
-/** Leaves the package's files in `root`. apt checks its signature, and its own lists stay as they are. */
+/**
+ * Leaves the package's files in `root`. apt checks the package's signature. The package lists of this machine
+ * stay as they are.
+ */
 async function fetchPackage(scratch: string): Promise<void> {
   const options = await aptOptions(scratch)
   await run('apt-get', [...options, 'update', '-qq'], { maxBuffer: 16 * 1024 * 1024 })
@@ -66,7 +69,10 @@ async function fetchPackage(scratch: string): Promise<void> {
   await run('dpkg-deb', ['-x', archive, 'root'], { cwd: scratch })
 }
 
-/** An apt of its own in the scratch folder, which asks this machine's mirror for the newer release. */
+/**
+ * Options for apt to keep its state in the scratch folder and to ask this machine's mirror for the newer
+ * release.
+ */
 async function aptOptions(scratch: string): Promise<string[]> {
   // apt lists the mirrors that have a component `main`. The first of them is Debian's.
   const { stdout } = await run('apt-get', ['indextargets', '--format', '$(SITE)', 'Component: main'])

@@ -28,7 +28,10 @@ const ENDING_WORDS: Record<Ending, string> = {
   worker_lost: 'The worker died after the program had begun.',
 }
 
-/** The CLI's exit status for an ending. If the program exited, it exited with 1. */
+/**
+ * The CLI's exit status for an ending, in words. It tries status 3 to find out whether the CLI exits with the
+ * program's own status.
+ */
 function cliStatus(ending: Ending): string {
   const status = exitStatusFor({ ending, exit_code: 1, signal: null })
   const own = exitStatusFor({ ending, exit_code: 3, signal: null }) === 3

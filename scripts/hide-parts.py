@@ -69,7 +69,7 @@ def hide_programs(names):
         mount("-t", "overlay", "overlay", "-o", f"lowerdir={folder},upperdir={upper},workdir={work}", folder)
         for name in found:
             os.remove(os.path.join(folder, name))
-    # The overlays keep the layers that they need.
+    # The overlays keep the layers that they need, so this mount can be removed.
     subprocess.run(["umount", "--lazy", layers], check=True)
     os.rmdir(layers)
 

@@ -5,7 +5,9 @@
  */
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
-/** Files that take long, in the order in which they start. Their size does not show it. */
+/**
+ * Files that take long, in the order in which they start. Their file size does not show how long they take.
+ */
 export const LONG_FILES: readonly string[] = [
   // Of the long tier: 5 to 40 minutes each.
   'tests/promises/missing-parts.long.test.ts',

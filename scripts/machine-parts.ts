@@ -115,7 +115,7 @@ async function server(
   start: (options: { dataDir: string; durable: boolean }) => Promise<RunningServer>,
 ): Promise<Finding> {
   const dataDir = await mkdtemp(join(tmpdir(), 'cofferdam-part-'))
-  // Without user namespaces, root's Postgres runs as another user, which must be able to enter.
+  // Without user namespaces, root's Postgres runs as another user, which must be able to enter this folder.
   await chmod(dataDir, 0o711)
   try {
     const running = await start({ dataDir: join(dataDir, 'data'), durable: false })
@@ -322,7 +322,7 @@ export async function findParts(options: {
       : known(false, `uid ${process.getuid?.()}`),
     // The python3 on PATH can differ from the one that sandboxes of this host use.
     pip: command('sh', '-c', 'python3 -m pip --version && /usr/bin/python3 -m pip --version'),
-    // The embedded Redis needs it when there is no Redis on PATH.
+    // The embedded Redis needs apt when there is no Redis on PATH.
     apt: command('sh', '-c', 'apt-get download --print-uris redis-tools >/dev/null && echo package lists'),
     'git-history': command('git', '-C', options.root, 'log', '-1', '--format=%h %s', EARLIER_COMMIT),
     firecracker: firecracker(process.env['FIRECRACKER_FOLDER']),

@@ -33,7 +33,7 @@ export default class TestReport implements Reporter {
     const place = { file: this.#path(test.module), name: test.fullName }
     const reason = reasonOf(test.fullName)
     if (result.state === 'skipped') this.#add({ type: 'skipped', ...place, reason: result.note ?? reason })
-    // The state of a test inside two nested skipped suites.
+    // vitest gives this state to a test inside two nested skipped suites.
     else if (result.state === 'pending' && reason !== '') this.#add({ type: 'skipped', ...place, reason })
     else this.#add({ type: result.state === 'passed' ? 'passed' : 'failed', ...place })
     if (result.state === 'failed')

@@ -4,8 +4,8 @@
  * `npm test -- libs/queue -t fair`. `npm run test:long` (`--long`) does the same for the second tier, whose
  * tests take too long for every change.
  *
- * TEST_PARTS=none skips the search for parts and every test that needs one (.ci/run, with the parts hidden).
- * COFFERDAM_REQUIRE=all turns a missing part and a skipped test into a failure (exit 1).
+ * TEST_PARTS=none skips the search for parts and every test that needs one. .ci/run sets it when it hides the
+ * parts. COFFERDAM_REQUIRE=all turns a missing part and a skipped test into a failure (exit 1).
  */
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'

@@ -1,4 +1,4 @@
-/** A fleet whose blobs lie in a bucket of an S3 server that is not ours, with an API. */
+/** A fleet with an API that stores its blobs in a bucket. The S3 server is a third-party package. */
 import { startTestBucket, type TestBucket } from '../libs/store/test/blobs/test-bucket.ts'
 import { vi } from 'vitest'
 import { startFleet, type Fleet } from './fleet.ts'

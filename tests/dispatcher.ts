@@ -33,7 +33,7 @@ export async function runDispatcher(
   return await fleet.runDispatcher(await environmentOf(fleet, double, options))
 }
 
-/** Writes the configuration. */
+/** Writes the configuration file. Resolves with the environment that names it. */
 async function environmentOf(
   fleet: Fleet,
   double: ManagedAgentsDouble,

@@ -13,7 +13,7 @@ import { EARLIER_COMMIT } from '../scripts/earlier-commit.ts'
 
 const run = promisify(execFile)
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
-/** 20,000 puts on a machine that is twenty times as slow. */
+/** Enough to enqueue 20,000 executions on a machine that is twenty times as slow as a quiet one. */
 const SCRIPT_MS = 900_000
 
 export interface EarlierBuild extends AsyncDisposable {
@@ -21,7 +21,10 @@ export interface EarlierBuild extends AsyncDisposable {
   schema: number
   /** A file of that commit. */
   file(name: string): URL
-  /** Runs a module of JavaScript there, with these packages. Resolves with what it printed. */
+  /**
+   * Runs JavaScript as a module in that folder, so that it imports the earlier build's packages. Resolves
+   * with what it printed.
+   */
   script(source: string, env: Record<string, string>): Promise<string>
 }
 
@@ -57,7 +60,7 @@ async function linkPackages(folder: string): Promise<void> {
   for (const name of await readdir(from))
     if (name === '@cofferdam') await cp(path.join(from, name), path.join(to, name), COPY)
     else await symlink(path.join(from, name), path.join(to, name))
-  // A package that the root has in another version.
+  // libs/egress needs another version of a package than the root has.
   const nested = 'libs/egress/node_modules'
   if (existsSync(path.join(ROOT, nested))) await symlink(path.join(ROOT, nested), path.join(folder, nested))
 }

@@ -90,11 +90,12 @@ export interface FleetOptions {
 
 /** Starts the stores. The caller starts the workers. */
 export async function startFleet(options: FleetOptions = {}): Promise<Fleet> {
-  // Most files that use a fleet are done within this time.
+  // The day must not end during a test. Most files that use a fleet are done within two minutes.
   await untilWindowLasts(DAY_MS, 120_000)
   const durable = options.durable ?? false
   const dataDir = await mkdtemp(path.join(os.tmpdir(), 'cofferdam-fleet-'))
-  // Where there are no user namespaces, root's Postgres runs as another user, who must be able to enter.
+  // If root has no user namespaces, its Postgres runs as another user. That user must be able to enter this
+  // folder.
   await chmod(dataDir, 0o711)
   const redisOptions = { dataDir: path.join(dataDir, 'redis'), durable }
   const postgresOptions = { dataDir: path.join(dataDir, 'postgres'), durable }
@@ -126,7 +127,8 @@ export async function startFleet(options: FleetOptions = {}): Promise<Fleet> {
   const workers: FleetWorker[] = []
   const stores = { REDIS_URL: redisUrl, DATABASE_URL: database.url, COFFERDAM_DATA_DIR: dataDir }
   let here: RunsHere | null = null
-  // Loads the apps, which most fleets only start.
+  // Loads the apps into this process only on request, because most fleets start them as processes of their
+  // own.
   const runsHere = async (): Promise<RunsHere> => {
     const { createRunsHere } = await import('./run-here.ts')
     return (here ??= createRunsHere({ ...stores, ...options.bucket?.env }))

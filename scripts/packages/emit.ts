@@ -34,7 +34,8 @@ export async function emit(
     noCheck: command !== undefined,
     sourceMap: true,
     inlineSources: true,
-    // The compiler emits nothing of what it finds in node_modules, where npm links the workspaces.
+    // npm links the workspaces into node_modules, and the compiler emits nothing of what it finds there. So
+    // the paths name the source files.
     paths: Object.fromEntries([...own].map(([name, file]) => [name, [path.join(root, file)]])),
   }
   const files = Object.values(exports).map((file) => path.join(root, dir, file))

@@ -12,7 +12,10 @@ const OWN = /(\bfrom\s*|\bimport\s*\(?\s*)(['"])(@cofferdam\/[^'"\n]+)\2/g
 /** Our package's specifier → its source file below the root, such as `libs/contract/src/index.ts`. */
 export type OwnModules = ReadonlyMap<string, string>
 
-/** Rewrites imports in all files below `outDir`, and returns the names of the packages that are left. */
+/**
+ * Rewrites imports in all files below `outDir`. Returns the names of the packages that the files still
+ * import.
+ */
 export async function rewriteOwnImports(outDir: string, own: OwnModules): Promise<Set<string>> {
   const foreign = new Set<string>()
   const names = await readdir(outDir, { recursive: true })

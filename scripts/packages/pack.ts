@@ -1,4 +1,4 @@
-/** Makes the tarball of a published package, with all that it needs of ours inside. */
+/** Makes the tarball of a published package, which contains all of our code that the package needs. */
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { copyFile, glob, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'

@@ -2,14 +2,17 @@
 
 export interface Published {
   name: string
-  /** The workspace whose sources are its entries. */
+  /** The workspace whose source files are the entries of the package. */
   dir: string
   /** Its README.md, below `dir`. Default: README.md. */
   readme?: string
   description: string
   /** Entry of the package → source file in `dir`. Empty for a package that nobody imports. */
   exports: Readonly<Record<string, string>>
-  /** A command's name → its file below the root, plain JavaScript, and the programs that it starts. */
+  /**
+   * The command's name, its file below the root (plain JavaScript), other files that it needs, and patterns
+   * of the programs that it starts.
+   */
   command?: { name: string; file: string; needs: readonly string[]; programs: readonly string[] }
   /** Libraries of TypeScript that its sources may use, in addition to the language itself. */
   lib: readonly string[]
@@ -71,7 +74,7 @@ export const PUBLISHED: readonly Published[] = [
     },
     lib: ['es2023', 'dom', 'dom.iterable', 'esnext.disposable'],
     types: [],
-    // AbortSignal.any
+    // Node 20 has AbortSignal.any since 20.3.
     engines: { node: '>=20.3' },
     keywords: [
       'sandbox',

@@ -1,6 +1,6 @@
 /**
  * Each adapter of @cofferdam/tools with its SDK, the SDK's own offline model, and a real fleet. The programs
- * run in a project that has the package from its tarball, as strangers have it.
+ * run in a project that installs the package from its tarball, as users do.
  */
 import { readdir, readFile } from 'node:fs/promises'
 import path from 'node:path'

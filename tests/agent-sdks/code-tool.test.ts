@@ -102,7 +102,7 @@ inSession.it('keeps variables in a session, and shows an image once', async () =
 })
 
 onProcess.it('tells a cap that was reached with the moment to come back', async () => {
-  // The cap counts by UTC day.
+  // The cap counts by UTC day, so the day must not end during the test.
   await untilWindowLasts(DAY_MS, 60_000)
   const tool = scene.toolOf('spent')
   expect((await tool.run(python('1'))).ok).toBe(true)

@@ -1,4 +1,6 @@
-/** A project of a stranger: the SDKs from the registry, and @cofferdam/tools from its tarball. */
+/**
+ * A project outside this repository: the SDKs come from the registry, and @cofferdam/tools from its tarball.
+ */
 import { existsSync } from 'node:fs'
 import { copyFile, glob, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
@@ -9,10 +11,10 @@ import { done, ROOT, start } from '../packages/tools.ts'
 /** 280 packages with 700 MB, installed once from the lock file of the examples. */
 const FOLDER = path.join(ROOT, '.cache/agent-sdks')
 const EXAMPLES = path.join(ROOT, 'examples/agents')
-/** tests/agent-sandboxes runs these examples. */
+/** Left out here, because tests/agent-sandboxes runs these examples. */
 const OF_SANDBOXES = ['*-sandbox.ts']
 
-/** Installs the SDKs, unless the same ones are there. */
+/** Installs the SDKs, unless the installed ones come from the same lock file. */
 async function installSdks(): Promise<void> {
   const lock = await readFile(path.join(EXAMPLES, 'package-lock.json'), 'utf8')
   const complete = path.join(FOLDER, 'complete.json')
@@ -26,7 +28,7 @@ async function installSdks(): Promise<void> {
 
 export interface Project extends AsyncDisposable {
   folder: string
-  /** The compiler's findings, as TypeScript resolves modules in one of two ways. Empty if there are none. */
+  /** The compiler's errors for one way to resolve modules. Empty if there are none. */
   typeErrors(resolution: 'nodenext' | 'bundler'): Promise<string>
 }
 

@@ -16,7 +16,7 @@ const REQUEST = {
 const SESSION = { backend: 'docker', key: 'chat-1', tenant_id: 'acme' }
 const RANGE = { range: { first: 0, last: 9 } }
 
-/** One call of every method that sends a request of its own kind. */
+/** One call of each method that sends its own kind of request. Methods that combine others are left out. */
 const CALLS: readonly ((client: HttpClient) => unknown)[] = [
   (client) => client.enqueue(REQUEST),
   (client) => client.get(ID),

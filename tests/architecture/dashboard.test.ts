@@ -1,4 +1,7 @@
-/** Checks the sources of the pages for what their Content-Security-Policy forbids, before a browser does. */
+/**
+ * Checks that the sources of the pages contain nothing that their Content-Security-Policy forbids, and that
+ * only named files keep something in the browser.
+ */
 import { globSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { ISOLATIONS } from '@cofferdam/contract'
@@ -7,7 +10,7 @@ import { ISOLATIONS as OFFERED } from '../../apps/dashboard/src/pages/playground
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 
-/** The one file that keeps something in the browser: the draft of the playground, in its tab. */
+/** The only file that may use sessionStorage. It keeps the draft of the playground for its tab. */
 const KEEPS_DRAFT = 'apps/dashboard/src/address/kept-draft.ts'
 
 /** Ways to turn text into markup, code or style, and to keep something in the browser. */
@@ -15,7 +18,8 @@ const FORBIDDEN =
   /dangerouslySetInnerHTML|\b(?:inner|outer)HTML\b|insertAdjacentHTML|document\.write|\beval\(|new Function\(|srcdoc|\bstyle=|<style|cssText|javascript:|\b(?:local|session)Storage\b|indexedDB/
 
 /**
- * How the pages look is kept in the browser, by these two alone. tests/ui/settings.test.ts reads all of it.
+ * The only two files that may use localStorage. They keep how the pages look. tests/ui/settings.test.ts
+ * checks everything that they keep.
  */
 const KEEPS = ['apps/dashboard/src/choices/choices.ts', 'apps/dashboard/src/choices/first-paint.ts']
 

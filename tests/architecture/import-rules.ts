@@ -5,20 +5,24 @@
 import { builtinModules } from 'node:module'
 import { resolveRelative, type Import, type SourceFile, type Tree, type Workspace } from './import-tree.ts'
 
-/** Our packages that each lib may import. A lib without a row is reported, so that it is decided once. */
+/**
+ * Our packages that each lib may import. A lib without a row is reported, because somebody must decide what
+ * it may import.
+ */
 const LIB_ARROWS: Record<string, readonly string[]> = {
   contract: [],
   config: ['contract'],
   client: ['contract', 'queue'],
-  // Adapters for agent SDKs, none of which is a dependency.
+  // Adapters for agent SDKs. The package depends on none of these SDKs.
   tools: ['client'],
   queue: ['contract'],
   // These two share the queue's way of calling Redis (@cofferdam/queue/redis-calls).
   admission: ['contract', 'queue'],
   sessions: ['contract', 'queue'],
-  // Gets backends as a map and never imports one.
+  // Its caller passes the backends as a map, so it never imports one.
   executor: ['contract', 'egress', 'tasks'],
-  // Plans commands and reads reports. The executor gives it packages through an interface.
+  // Turns test runs and installs into commands and reads their reports. The executor passes it access to
+  // packages as an interface.
   tasks: ['contract'],
   egress: ['contract'],
   // Can be used alone, so it imports nothing of queues, stores or vendors.
@@ -53,7 +57,7 @@ const LIB_ARROWS: Record<string, readonly string[]> = {
 /** Apps import libs. Only the command imports apps, because it starts them in one process. */
 const APP_ARROWS: Record<string, readonly string[]> = { cli: ['api', 'dispatcher', 'worker'] }
 
-/** Built into files for the browser, so that nothing of its dependencies is needed at run time. */
+/** Bundled into files for the browser, so it needs none of its dependencies at run time. */
 const BUNDLED = 'apps/dashboard'
 
 /** Slow or large packages: a worker that runs Docker jobs must not load a cloud SDK. */
@@ -106,7 +110,7 @@ export function wrongArrows(tree: Tree): string[] {
   for (const { file, found, own } of eachImport(tree)) {
     if (isRelative(found.specifier)) {
       const target = resolveRelative(file.path, found.specifier)
-      // The doubles of cloud services are no package. A backend's tests may import one.
+      // The doubles of cloud services are not in a package, so tests import them by path.
       const isDouble = file.isTest && target.startsWith('infra/doubles/')
       if (!target.startsWith(own.dir + '/') && !isDouble)
         problems.push(`${file.path}: reaches out of its workspace by path (${found.specifier})`)
@@ -161,7 +165,7 @@ export function undeclaredDependencies(tree: Tree): string[] {
   return problems
 }
 
-/** The pages take only types from our packages: what runs on a server does not belong into a browser. */
+/** The pages import only types from our packages, because server code does not belong in a browser. */
 export function serverCodeInPages(tree: Tree): string[] {
   const problems: string[] = []
   for (const { file, found, own } of eachImport(tree)) {
@@ -172,7 +176,7 @@ export function serverCodeInPages(tree: Tree): string[] {
   return problems
 }
 
-/** `contract` depends only on zod, also in its package.json. */
+/** The package.json of `contract` has no dependency but zod. */
 export function heavyContract(tree: Tree): string[] {
   const contract = tree.workspaces.find(({ dir }) => dir === 'libs/contract')
   return (contract?.dependencies ?? [])
@@ -224,8 +228,8 @@ export function cycles(tree: Tree): string[] {
   for (const { file, found, own } of eachImport(tree)) {
     if (file.isTest) continue
     if (isRelative(found.specifier)) {
-      // Types count: files that need each other's types have to be read together. `import()` only loads
-      // later.
+      // Imports of types count, because files that need each other's types have to be read together.
+      // `import()` does not count, because it loads the file later.
       if (found.kind !== 'dynamic') edge(files, file.path, resolveRelative(file.path, found.specifier))
     } else {
       const target = workspaceOf(tree, found.specifier)

@@ -34,7 +34,7 @@ export interface Workspace {
 export interface Tree {
   workspaces: Workspace[]
   files: SourceFile[]
-  /** Development dependencies of the root, which every test may use, and types. */
+  /** Development dependencies of the root. Every test and every type import may use them. */
   rootDevDependencies: string[]
 }
 

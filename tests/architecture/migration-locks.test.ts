@@ -1,10 +1,10 @@
-/** No migration keeps others from a large table for long. */
+/** No migration locks a large table for long. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { expect, it } from 'vitest'
 import { lockProblems } from './migration-locks.ts'
 
 const FOLDER = new URL('../../libs/store/migrations/', import.meta.url)
-/** Earlier files make the tables, so they find no rows in them. */
+/** Earlier migrations create these tables, so they find no rows to lock. */
 const FIRST_UNDER_RULE = 6
 
 it('every migration can run beside writers', () => {

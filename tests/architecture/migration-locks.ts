@@ -1,6 +1,6 @@
 /**
- * Finds statements of a migration that would keep others from a large table for longer than a moment: those
- * that read or rewrite all of its rows under a lock. Reads SQL by its words, so it knows only our own style.
+ * Finds statements of a migration that would lock a large table for longer than a moment, because they read
+ * or rewrite all its rows. Matches words of SQL, so it works only for the style of our migrations.
  */
 
 /** Tables that grow with the work of a fleet: 10 million rows and more. */
@@ -87,7 +87,7 @@ function longLocks(sql: string): string[] {
   })
 }
 
-/** The words that name the table of a statement, without what comes in parentheses. */
+/** The part of a statement that names its table: everything before the first parenthesis. */
 const headOf = (statement: string): string => statement.split('(')[0] ?? ''
 
 /** Statements in lower case with single spaces, without comments and without bodies of functions. */

@@ -29,7 +29,7 @@ describe('docs/operations', () => {
     const paths = [...read(page).matchAll(/\b((?:docs|infra|tests|libs|apps)\/[\w./*-]*[\w*])/g)].map(
       ([, path = '']) => path,
     )
-    // A link is relative to its page and is checked above.
+    // A link is relative to its page, and pages.test.ts checks it.
     for (const path of paths.filter((each) => !read(page).includes(`../${each}`)))
       expect(globSync(`${path}*`, { cwd: ROOT }).length, path).toBeGreaterThan(0)
   })

@@ -49,7 +49,7 @@ describe('the source', () => {
   )
 
   it('uses only names of spans, attributes and metrics that the catalog has', () => {
-    // Labels of containers look similar. Backends use no names of telemetry.
+    // Backends use no telemetry names, but their container labels look similar. So backends are left out.
     const own = files.filter((file) => !/^libs\/(backends|sandbox)\//.test(file))
     const strange = own.flatMap((file) =>
       [...readFileSync(ROOT + file, 'utf8').matchAll(/'((?:cofferdam|messaging)\.[a-z_]+(?:\.[a-z_]+)*)'/g)]
@@ -98,7 +98,7 @@ describe('the source', () => {
 
   it('logs every message that the catalog has', () => {
     const messages = new Set(findLogCalls().map(({ message }) => message))
-    // A message may reach its call in a variable, but it is in the source anyway.
+    // If a message reaches its log call in a variable, search the sources for the message instead.
     const sources = files.map((file) => readFileSync(ROOT + file, 'utf8')).join('\n')
     const gone = Object.keys(LOG_FACTS).filter(
       (message) => !messages.has(message) && !sources.includes(`'${message}'`),

@@ -22,7 +22,7 @@ interface Use {
 const BACKENDS = {
   docker: ['docker'],
   gvisor: ['gvisor'],
-  // The process backend has these variants.
+  // Each of these parts allows a variant of the process backend.
   process: ['process', 'process-namespaces', 'bwrap', 'self-jail', 'landlock-jail'],
 } satisfies Record<string, readonly PartName[]>
 const PROGRAMS = {
@@ -41,7 +41,7 @@ const OPENS =
 
 const USES: readonly Use[] = [
   {
-    // A worker may offer more backends than the test uses.
+    // A worker may offer more backends than the test uses, so a part of any backend is enough.
     pattern: String.raw`COFFERDAM_BACKENDS: '(?:[\w,]*,)?(?:NAMED)\b`,
     parts: { 'docker|gvisor|process': Object.values(BACKENDS).flat() },
     beside: OPENS,
@@ -59,7 +59,7 @@ const USES: readonly Use[] = [
     parts: PROGRAMS,
   },
   {
-    // A double without pools or pods starts no jail.
+    // A double without pools or replicas starts no jail, so it does not need bubblewrap.
     pattern: String.raw`\bNAMED\((?!\{ (?:pools: \[\]|replicas: 0))`,
     parts: {
       startJail: ['bwrap'],
@@ -83,7 +83,9 @@ const USES: readonly Use[] = [
   },
 ]
 
-/** The parts that the `needs` of a file name. `any` for a computed name, as in a table of backends. */
+/**
+ * The parts that a file names with `needs`. Contains `any` if a name is computed, as in a table of backends.
+ */
 function namedIn(text: string): Set<string> {
   const named = new Set(/\bonTargets\(/.test(text) ? ['any'] : [])
   if (/\bdescribeAgentcore\(/.test(text)) named.add('bwrap')
@@ -167,7 +169,7 @@ it.each([
   expect(problemsOf('x.test.ts', text)).toHaveLength(problems)
 })
 
-/** Files about the text of tests, or about backends that they never open. */
+/** Files that contain such code only as text, or that name backends but never open one. */
 const OTHERWISE = [
   'tests/architecture/test-needs.test.ts',
   'scripts/stray-text.test.ts',

@@ -1,6 +1,6 @@
 /**
- * A file that leaves something to the long tier must be in the long tier, or nothing would run it. And the
- * page about the tiers names only existing files.
+ * A file that leaves something to the long tier must be in the long tier, or nothing would run it. Every
+ * package with unit tests must have the script that turbo runs.
  */
 import { globSync, readFileSync } from 'node:fs'
 import { matchesGlob } from 'node:path'

@@ -66,12 +66,13 @@ needs('helm', 'kubectl', 'bwrap').describe('the flavour GKE on the double of Kub
       return (await kubectl('apply', '-f', file)).trim().split('\n')
     }
     const first = await apply(objects)
-    // The double has a pool of that name from the start.
+    // The double has a pool of that name from the start, so kubectl does not create it.
     expect(first.filter((line) => !line.endsWith(' created'))).toEqual([
       'sandboxwarmpool.extensions.agents.x-k8s.io/cofferdam configured',
     ])
     expect(first).toHaveLength(objects.length)
-    // kubectl always writes the selector of a budget again, and the double changes no stored object.
+    // kubectl patches the selector of a PodDisruptionBudget on every apply, but the double refuses to change
+    // objects of this kind.
     const again = await apply(objects.filter(({ kind }) => kind !== 'PodDisruptionBudget'))
     expect(again.filter((line) => !line.endsWith(' unchanged'))).toEqual([])
     const names = await kubectl('get', 'deployments', '--namespace', 'cofferdam', '-o', 'name')
@@ -114,7 +115,7 @@ needs('helm', 'kubectl', 'bwrap').describe('the flavour GKE on the double of Kub
       program: { type: 'script', language: 'python', source: 'print(6 * 7)' },
     })
     expect(result, worker.log()).toMatchObject({ ok: true, stdout: '42\n' })
-    // The chart says which runtime class the pods have.
+    // The chart derives the isolation from the runtime class of the sandboxes' pods.
     expect(result).toMatchObject({ backend: 'kubernetes', isolation: 'gvisor' })
     expect(await worker.stop()).toBe(0)
   })

@@ -19,7 +19,7 @@ interface Variable {
 
 /**
  * The container's variables as Kubernetes makes them: from the Secret, and with `$(NAME)` replaced by the
- * variable of that name if it stands before.
+ * variable of that name if it is listed earlier.
  */
 export function environment(container: Rendered): Record<string, string> {
   const found: Record<string, string> = {}

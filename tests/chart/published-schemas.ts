@@ -1,7 +1,7 @@
 /**
  * Checks objects against the schemas that Kubernetes, KEDA, the Prometheus Operator and External Secrets
- * publish, as the packages `kubernetes-models` have them. The compiler refuses unknown fields and wrong types,
- * and the packages' validators wrong formats and numbers.
+ * publish, as found in the packages `kubernetes-models`. The compiler refuses unknown fields and wrong types.
+ * The packages' validators refuse wrong formats and numbers.
  */
 import { execFile } from 'node:child_process'
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -80,7 +80,7 @@ async function typeProblems(
 ): Promise<string[]> {
   const literals = [
     ...published.map(([title, object]) => ({ title, from: moduleOf(object), type: object.kind, object })),
-    // The pod of a template is Kubernetes' own.
+    // The pod of a SandboxTemplate has the type of any Kubernetes pod.
     ...ours.flatMap(([title, { spec }]) =>
       spec.podTemplate === undefined
         ? []

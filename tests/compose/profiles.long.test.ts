@@ -24,7 +24,7 @@ interface Service {
 
 let compose: readonly string[] = []
 
-/** What compose makes of the file, with defaults and variables put in. Rejects with what it said. */
+/** The file as Compose reads it, with defaults and variables filled in. Rejects with Compose's message. */
 async function config(profiles: readonly string[], file = FILE, env: Record<string, string> = {}) {
   const [program = '', ...words] = compose
   const named = profiles.flatMap((profile) => ['--profile', profile])

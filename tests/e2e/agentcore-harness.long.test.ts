@@ -1,6 +1,6 @@
 /**
- * The harness against the double: suites pass, and everything is deleted. Without all settings, a run against
- * AWS starts nothing.
+ * The harness against the double: suites pass, and everything is deleted. If a setting is missing, a run
+ * against AWS starts nothing.
  */
 import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'

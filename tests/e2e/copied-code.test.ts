@@ -1,6 +1,6 @@
 /**
  * Runs the code that the dashboard copies, in a real shell and with the real TypeScript and Python clients.
- * Exactly the request must arrive at the API, whatever its texts contain.
+ * The API must receive exactly the copied request, whatever its texts contain.
  */
 import { execFile } from 'node:child_process'
 import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'

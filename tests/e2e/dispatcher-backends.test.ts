@@ -58,7 +58,10 @@ async function runWorkerWith(backends: Record<string, unknown>) {
   })
 }
 
-/** Serves one session whose tools need what a real agent's do: a folder and a variable that last, and files. */
+/**
+ * Serves one session whose tools need what a real agent's do: a working directory and a variable that outlive
+ * a call, and files.
+ */
 async function serveSession(backend: string, shell: 'kept' | 'restored', jobs: boolean): Promise<string[]> {
   const session = double.createSession({
     script: [

@@ -75,7 +75,7 @@ const untilRunning = async (session: Session): Promise<void> =>
     expect(executions.map(({ status }) => status)).toContain('running')
   }, PATIENT)
 
-/** Sandboxes of `process` have their processes on this host. */
+/** Command lines of all processes of this host. Processes in `process` sandboxes are among them. */
 const commandsOfHost = (): string[] =>
   globSync('/proc/[0-9]*/cmdline').flatMap((path) => {
     try {

@@ -22,7 +22,7 @@ beforeAll(async () => {
   await fleet.createTenant('open', { policy: { min_isolation: 'none' } })
   await fleet.startWorker({
     COFFERDAM_BACKENDS: 'process,none',
-    // A secret of the operator, and a variable that every deployment has.
+    // A secret of the operator, and an ordinary variable.
     AWS_SECRET_ACCESS_KEY: WORKERS_OWN,
     SOME_PLAIN_NAME: `${WORKERS_OWN}-plain`,
   })
@@ -44,8 +44,8 @@ needs('process-namespaces').describe('a program on the process backend', () => {
     const result = await run('process', READS_ALL, { PLAIN: 'plain-value' })
     expect(result).toMatchObject({ ok: true })
     expect(result.stdout).toMatch(/^own .*'PLAIN'/)
-    // In a warm interpreter, this is the environment of its sandbox. The worker started that as well, so it
-    // is checked too.
+    // In a warm interpreter, /proc/self/environ shows the environment with which its sandbox was started. The
+    // worker sets that one too, so it is checked.
     expect(result.stdout).toMatch(/\/proc\/self\/environ PATH=/)
     expect(result.stdout).not.toContain(WORKERS_OWN)
     expect(result.stdout).not.toMatch(/SOME_PLAIN_NAME|DATABASE_URL|REDIS_URL|COFFERDAM_DATA_DIR/)

@@ -15,7 +15,8 @@ let dataDir: string
 
 beforeEach(async () => {
   dataDir = await mkdtemp(path.join(os.tmpdir(), 'cofferdam-local-'))
-  // Where there are no user namespaces, root's Postgres runs as another user, who must be able to enter.
+  // If root has no user namespaces, its Postgres runs as another user. That user must be able to enter this
+  // folder.
   await chmod(dataDir, 0o711)
 })
 afterEach(() => rm(dataDir, { recursive: true, force: true }))

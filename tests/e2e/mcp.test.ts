@@ -128,7 +128,7 @@ class Sums(unittest.TestCase):
 })
 
 onProcess.it('gets a cap that was reached as an error that says when to come back', async () => {
-  // The cap counts by UTC day.
+  // The cap counts by UTC day, so the day must not end during the test.
   await untilWindowLasts(DAY_MS, 60_000)
   await using client = await connect('spent')
   expect((await call(client, 'run_code', python('1'))).structuredContent.ok).toBe(true)
@@ -152,7 +152,8 @@ onProcess.it('has the same tools over stdio, whose stdout has nothing but messag
   const client = newClient()
   const errors: unknown[] = []
   client.onerror = (error) => {
-    // The SDK handles notifications a moment later than answers, and an answer ends the progress of its call.
+    // The SDK handles notifications a moment later than answers. If the answer came first, it no longer knows
+    // the progress token. That is no error.
     if (!error.message.startsWith('Received a progress notification for an unknown token')) errors.push(error)
   }
   const { PATH = '' } = process.env

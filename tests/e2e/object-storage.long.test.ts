@@ -11,7 +11,7 @@ import { startBucketFleet, type BucketFleet } from '../bucket-fleet.ts'
 const DAY_MS = 86_400_000
 const MiB = 1024 * 1024
 const LINE = 'sixteen letters\n'
-/** Stored in two parts. */
+/** A bucket gets parts of 5 MiB, so this text is stored in two. */
 const TEXT = LINE.repeat((6 * MiB) / LINE.length)
 /** Stored with three hashes. The API reads it in three ranges. */
 const LARGE = LINE.repeat(600_000 / LINE.length)

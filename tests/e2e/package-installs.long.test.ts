@@ -18,7 +18,7 @@ interface Ran {
   output: string
 }
 
-/** A folder with package managers whose only network is an execution's egress. */
+/** A folder in which package managers run. They reach the network only through an execution's egress. */
 async function startPlace(
   mirrors: { pypi?: string; npm?: string },
   packages: { pypi: string[]; npm: string[] },

@@ -39,7 +39,7 @@ describe('a session on disk', { timeout: MINUTES }, () => {
 
   async function startWorker(hostGroup: string): Promise<FleetWorker> {
     const file = join(folder, `${hostGroup}.yaml`)
-    // The default runtime_dir has a template already.
+    // No `runtime_dir` is set, because the default one has a template already.
     const backend = { paused_dir: join(folder, hostGroup), host_group: hostGroup }
     await writeFile(file, JSON.stringify({ backends: { microvm: backend } }))
     return await fleet.startWorker({ COFFERDAM_CONFIG: file, COFFERDAM_OUTPUT_KEYS: KEYS })

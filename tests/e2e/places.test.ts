@@ -47,7 +47,7 @@ const run = (
 
 for (const backend of isLongTier() ? (['docker', 'process'] as const) : (['docker'] as const))
   needs(backend === 'process' ? 'process-namespaces' : backend).describe(`on ${backend}`, () => {
-    // Scope `processes` needs a cgroup on `process`.
+    // On the backend `process`, sessions of scope `processes` need a cgroup.
     const keepsProcesses = needs(backend === 'process' ? 'cgroups' : backend)
     const session = (name: string, scope: SessionScope) => ({
       session: { key: `${backend}-${name}`, scope },
@@ -203,7 +203,8 @@ until (: >/dev/tcp/127.0.0.1/3000) 2>/dev/null; do sleep 0.1; done; echo up`
         reason: 'cpu_time_limit',
       })
       expect(result.duration_ms).toBeLessThan(20_000)
-      // An interpreter needs 30 ms of CPU time to start, sometimes ten times as much.
+      // An interpreter needs 30 ms of CPU time to start, sometimes ten times as much. That is still far below
+      // the limit of 2 s.
       const sleeper = 'import time; time.sleep(2.2); print("rested")'
       expect(await run(backend, 'python', sleeper, { limits: { cpu_time_ms: 2000 } })).toMatchObject({
         stdout: 'rested\n',

@@ -151,7 +151,7 @@ describe('a worker with an output key', () => {
       'SandboxPolicyDenied',
     ])
     expect(await ended({ agent_id: 'other', template_id: 'lax' })).toEqual(['ok', undefined, undefined])
-    // The tenant was set up so that an agent with template `out` has no sandbox.
+    // Template `out` does not opt its agents into sandboxing.
     expect(await ended({ agent_id: 'other', template_id: 'out' })).toEqual([
       'provisioning',
       'not_requested',

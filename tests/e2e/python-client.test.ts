@@ -1,4 +1,7 @@
-/** The Python client as it lies in the repository: its own tests, and a stream over a restart. */
+/**
+ * The Python client from the source in this repository: its own tests, and a stream that goes on after a
+ * restart.
+ */
 import { execFile, spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'

@@ -20,7 +20,7 @@ import { startFleet, type Fleet, type FleetWorker } from '../fleet.ts'
 const withBwrap = needs('bwrap')
 /** Another worker sweeps after missed heartbeats. By default it takes at most a minute. */
 const SWEPT_MS = 60_000
-/** A session outlasts the restart of its worker, on any machine. */
+/** Long enough that a session survives the restart of its worker on any machine. */
 const RESTS = { idle_ms: 600_000 }
 
 withBwrap.describe('remote backends', () => {
@@ -120,8 +120,8 @@ withBwrap.describe('remote backends', () => {
         limits: { soft_timeout_ms: 3000, hard_timeout_ms: 30_000 },
       })
       expect(soft).toMatchObject({ ending: 'soft_timeout', stdout: 'up\n' })
-      // After a kill, AgentCore's answer may come too late for the hard deadline. Its streamed output comes
-      // in time.
+      // After a kill, AgentCore's answer may come too late for the hard deadline. With `previews`, the output
+      // comes before the answer.
       agentcore.previews = true
       onTestFinished(() => void (agentcore.previews = false))
       const hard = await run(

@@ -47,7 +47,7 @@ const script = (source: string, more: object = {}) => ({
   ...more,
 })
 
-/** What the blob store has of an execution. */
+/** The files that the blob store has of an execution. */
 function storedFiles(id: string): Buffer[] {
   const root = path.join(fleet.dataDir, 'blobs')
   return readdirSync(root, { recursive: true, withFileTypes: true })

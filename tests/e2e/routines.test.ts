@@ -202,7 +202,7 @@ withProcess.describe('a routine', () => {
       }),
       'test',
     )
-    // Workers read the table at their start and every minute.
+    // Workers read the table of routines when they start and then every minute, so restart the worker.
     await worker.stop()
     worker = await fleet.startWorker(BACKENDS)
     const ended = async () => {

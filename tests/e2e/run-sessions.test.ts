@@ -188,7 +188,7 @@ fs.appendFileSync('calls', '${word} ')
 console.log(fs.readFileSync('calls', 'utf8'))`,
   }),
 ]
-/** What a call asks for besides its run, and its session (null for none). */
+/** What a call asks for besides its run, and the key of the session in which it must run (null for none). */
 const WAYS: readonly { more: Asked; keyOf(agent: string, run: string): string | null }[] = [
   { more: {}, keyOf: (agent, run) => `run:${agent}:${run}` },
   { more: {}, keyOf: (agent, run) => `run:${agent}:${run}` },
@@ -202,7 +202,7 @@ onProcess.it('any mixture of calls finds the files that a model predicts per age
   const next = numbers(7)
   const one = <T>(of: readonly T[]): T => of[next.next().value % of.length]!
   const kept = new Map<string, string>()
-  // The first execution of a session decides its limits.
+  // A session's limits come from its first execution, so begin each session with default limits.
   for (const agent of ['a', 'b'])
     for (const runId of ['mixed-1', 'mixed-2']) {
       expect(said(await run(runId, note('begin'), { agent_id: agent }))).toBe('begin')

@@ -50,7 +50,7 @@ for (const backend of ['docker', 'process'] as const)
   needs(backend === 'process' ? 'process-namespaces' : backend).describe(
     `outputs of a session on ${backend}`,
     () => {
-      // Scope `processes` needs a cgroup on `process`.
+      // On the backend `process`, sessions of scope `processes` need a cgroup.
       const keepsProcesses = needs(backend === 'process' ? 'cgroups' : backend)
       it('are collected uncharged, and stay when the session has ended', async () => {
         const key = `sesn_${backend}_kept`

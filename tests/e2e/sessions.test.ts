@@ -232,7 +232,8 @@ onProcess.it(
       .toBe('idle')
     await worker.kill()
     worker = await fleet.startWorker({ COFFERDAM_BACKENDS: 'process' })
-    // It may be listed for up to a minute. Its files are gone, and no sandbox is made to look for them.
+    // The dead worker's session may be listed for up to a minute. Its files are gone, and the API starts no
+    // sandbox to look for them.
     expect((await call('GET', '/backends/process/sessions/left/files')).json.error.code).toBe(
       'session_not_found',
     )

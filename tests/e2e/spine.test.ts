@@ -270,7 +270,7 @@ needs('process').it('a cap is enforced exactly, says when it resets, and stops e
 
 needs('docker').it('the fleet leaves no container behind', async () => {
   await worker.stop()
-  // Look only for containers of this fleet, because tests of other files may run beside.
+  // Look only for containers of this fleet, because tests of other files may run at the same time.
   const redis = connectRedis(fleet.redisUrl, 'worker')
   const fleetId = await redis.get('{cofferdam}:fleet')
   redis.disconnect()

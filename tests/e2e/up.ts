@@ -23,7 +23,8 @@ export interface Up {
 /** Starts `cofferdam up` on a free port with a data directory of its own. */
 export async function startUp(): Promise<Up> {
   const dataDir = await mkdtemp(path.join(os.tmpdir(), 'cofferdam-up-'))
-  // Where there are no user namespaces, root's Postgres runs as another user, who must be able to enter.
+  // If root has no user namespaces, its Postgres runs as another user. That user must be able to enter this
+  // folder.
   await chmod(dataDir, 0o711)
   const { PATH = '', DOCKER_HOST } = process.env
   const base = {

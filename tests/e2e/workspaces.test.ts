@@ -221,7 +221,8 @@ needs('process-namespaces').describe('a workspace', () => {
     const field = { name: 'unmerged', on_conflict: 'fail' as const }
     await edit('unmerged', { 'a.txt': '1' })
     await whileRunning(field, () => edit('unmerged', { 'a.txt': 'host' }), more)
-    // The workspace's a.txt would replace the version that only this sandbox has.
+    // The workspace's a.txt would replace the version that only this sandbox has, so the execution is
+    // refused.
     const refused = await run(field, 'print(1)', more)
     expect(refused).toMatchObject({ ending: 'provisioning', stdout: '' })
     expect(refused.error_message).toContain('in conflict')

@@ -21,7 +21,7 @@ let caps: RunningServer
 let folder: string
 let capsRedis: Redis
 let queueRedis: Redis
-/** Without a file, so that a restart loses every counter, lease and charge. */
+/** Keeps no file, so that a restart loses every counter, lease and charge. */
 const startCaps = () => startRedis({ dataDir: join(folder, 'caps'), durable: false })
 const WORKER = () => ({
   COFFERDAM_BACKENDS: 'fake',

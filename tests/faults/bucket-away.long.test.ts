@@ -1,4 +1,7 @@
-/** The bucket of full outputs fails. The promises are those of a full directory (disk-full.test.ts). */
+/**
+ * The bucket of full outputs fails. Executions must end as they do if the directory is full
+ * (disk-full.test.ts).
+ */
 import { randomBytes } from 'node:crypto'
 import type { Accepted } from '@cofferdam/contract'
 import { connectRedis } from '@cofferdam/queue'

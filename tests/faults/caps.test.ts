@@ -41,7 +41,10 @@ const METERED: TenantCaps = {
 }
 /** Lock (9 s) + stalled check (3 s) + the sweep, on a slow machine. */
 const RECOVERY_MS = 90_000
-/** A lease lasts 15 s, and rows are read every 10 s. */
+/**
+ * A dead worker's lease lasts 15 s. Its reservation is settled when the rows are read after that, at most
+ * every 10 s.
+ */
 const LEASE_OVER_MS = 60_000
 
 /** Does what PUT /v1/tenants/{id}/caps does. */
@@ -104,7 +107,7 @@ describe('the counters of a tenant', () => {
       const rows = await expectExactBooks(fleet, 'mixed', accepted, results)
       expect(new Set(rows.map((row) => row.ending)).size).toBeGreaterThanOrEqual(4)
       expect(Math.max(...rows.map((row) => row.charged_cpu_ms ?? 0))).toBe(30_000)
-      // A call of a backend is priced, however it ended.
+      // An attempt that called a backend costs at least the price of a call, however it ended.
       const ran = rows.filter((row) => row.quota_charged && row.backend !== null)
       expect(ran.every((row) => (row.cost ?? 0) >= 1000)).toBe(true)
 

@@ -111,7 +111,7 @@ async function expectOnlyOneIsCutOff(
       hint: expect.stringContaining('start the Redis of the cell'),
     }),
   ])
-  // Its ended executions are in Postgres.
+  // The ended executions of the missing cell are in Postgres.
   expect((await call(`/v1/executions/${ended.execution_id}`)).json).toMatchObject({
     result: { stdout: `${dead}\n` },
   })

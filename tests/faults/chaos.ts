@@ -115,7 +115,7 @@ export async function runChaos(fleet: Fleet, plan: ChaosPlan): Promise<ChaosAcco
 
   const attempts = [...shown.values()].reduce((sum, { attempt }) => sum + attempt, 0)
   let rows = await allRows(fleet)
-  // Rows of executions that ended without an owner come through the outbox, a moment later.
+  // If no worker owned an execution when it ended, its row comes through the outbox, a moment later.
   while (rows.length < attempts && Date.now() < deadlineMs) {
     await pause(200)
     rows = await allRows(fleet)

@@ -28,7 +28,7 @@ const GENEROUS = {
 }
 
 withServers.it('a cluster runs, streams, deduplicates and cancels executions exactly', async () => {
-  // The tenants' counters are in different hash slots, and so on different nodes.
+  // The tenants' counters are in different hash slots. Therefore they are on different nodes.
   for (const tenant of ['one', 'two', 'three', 'four']) await fleet.createTenant(tenant, GENEROUS)
   for (const tenant of ['one', 'two', 'three', 'four']) {
     const accepted: Accepted[] = []
@@ -40,7 +40,8 @@ withServers.it('a cluster runs, streams, deduplicates and cancels executions exa
   }
 
   await fleet.createTenant('keys', { ...GENEROUS, caps: { ...GENEROUS.caps, concurrency: 1 } })
-  // The scheduler learns the tenant's limits when a worker reads its policy.
+  // Run one execution first, because the scheduler learns the tenant's limits only when a worker reads its
+  // policy.
   const first = await fleet.client.run(fakeRequest('keys', []), { timeoutMs: 30_000 })
   const running = await fleet.client.enqueue({
     ...fakeRequest('keys', [{ print: 'seen' }, { sleep_ms: 600_000 }]),

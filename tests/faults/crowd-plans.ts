@@ -33,7 +33,10 @@ export interface Plan {
   end: 'idle' | 'terminated' | 'second turn'
 }
 
-/** A fault of the control plane, or a strike after `atEvent` events of the session. */
+/**
+ * A fault of the control plane. Or, after `atEvent` events of the session, the leases of its items expire or
+ * it gets a second item.
+ */
 export type Trouble =
   | { fault: FaultInput; at: 'session' | 'item' }
   | { atEvent: number; strike: 'expire' | 'second item' }

@@ -1,6 +1,6 @@
 /**
- * Two hundred sessions at once on two dispatchers and one worker, each with another mixture of calls and of
- * faults of the control plane. Then calls, answers, side effects, outputs and what is left are counted.
+ * Two hundred sessions at once on two dispatchers and one worker, each with a different mixture of calls and
+ * faults of the control plane. Then calls, answers, side effects, outputs and leftovers are checked.
  */
 import { readdirSync } from 'node:fs'
 import { mkdir, writeFile } from 'node:fs/promises'
@@ -90,8 +90,8 @@ const itemsOf = ({ double }: ServedFleet, { id }: Session) =>
   double.items.filter(({ data }) => data.id === id)
 
 /**
- * Nobody would hear of a message that comes while an item is being stopped. So this waits until all are
- * stopped.
+ * No dispatcher would hear of a message that comes while an item is being stopped. So this waits until all
+ * items of the session are stopped.
  */
 const untilDormant = (served: ServedFleet, session: Session): Promise<void> =>
   vi.waitFor(() => expect(itemsOf(served, session).every(({ state }) => state === 'stopped')).toBe(true), {

@@ -23,7 +23,7 @@ const it = needs('process-namespaces', 'unzip').it
 const WORKER = { COFFERDAM_BACKENDS: 'process', COFFERDAM_SLOTS: '6' }
 const LONG = { timeout: 420_000 }
 const PATIENT = { timeout: 120_000, interval: 100 }
-/** No lease ends by itself. */
+/** The lease is so long that none ends by itself. */
 const SETTINGS = { ttl_seconds: 300, reclaim_ms: 1000 }
 
 type Standing = Held & { phase: Phase }
@@ -57,7 +57,10 @@ interface Running {
   startDispatcher(): Promise<FleetWorker>
 }
 
-/** A drain asks for a session's last event to find out whether its turn is over. */
+/**
+ * Sends SIGTERM, and waits for the drain if a session waits for its user. A drain asks for the session's last
+ * event to find out whether its turn is over.
+ */
 async function untilDraining({ served, dispatcher }: Running, standing: readonly Standing[]): Promise<void> {
   const asked = () => served.double.requests.filter(({ query }) => query['order'] === 'desc').length
   const before = asked()
@@ -82,7 +85,7 @@ const done = ({ session, phase }: Standing): Promise<void> =>
 const [WITHOUT_CLAIMS, WITH_CLAIMS] = [SERVING, [...CLAIMING, ...SERVING]]
 const VICTIMS: readonly [Victim, readonly Phase[]][] = [
   ['dispatcher', WITH_CLAIMS],
-  // A drain begins when the claims that are under way have ended.
+  // A drain begins only when the claims in progress have ended, so these phases are left out.
   ['draining dispatcher', WITHOUT_CLAIMS],
   ['worker', WITHOUT_CLAIMS],
   ['worker and dispatcher', WITH_CLAIMS],

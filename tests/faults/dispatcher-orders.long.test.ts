@@ -116,7 +116,7 @@ describe('with a worker', () => {
       await environment.start()
       await vi.waitFor(async () => expect(await served.statesOf('late')).toContain('running'), PATIENT)
       served.double.clearFaults()
-      // The late dispatcher does not know yet that the item is not its own.
+      // The double delays heartbeats, so the late dispatcher does not learn yet that it has lost the item.
       hold(id, 'work.heartbeat', { before: true })
       await untilAsked(id, 'work.heartbeat', 2)
       await vi.waitFor(async () => expect(await served.statesOf('late')).toEqual([]), PATIENT)
@@ -140,8 +140,8 @@ describe('with a worker', () => {
     await untilAsked(second.id, 'work.heartbeat')
     await untilAsked(session.id, 'events.stream', 2)
     served.double.clearFaults()
-    // Until the call is over, the late dispatcher is not refused and cannot read the session, so it cannot
-    // answer. Nor can the third dispatcher stop its item.
+    // While the call runs, the double delays three requests. The late dispatcher is not refused and cannot
+    // read the session, so it cannot answer. The third dispatcher cannot stop the second item.
     hold(id, 'work.heartbeat', { before: true, ms: 8000 })
     hold(session.id, 'sessions.retrieve', { before: true })
     hold(second.id, 'work.stop', { before: true })

@@ -1,4 +1,4 @@
-/** Where a session can stand when the dispatcher or the worker that serves it is killed. */
+/** Phases of a session in which the dispatcher or the worker that serves it is killed. */
 import { expect } from 'vitest'
 import type { SessionOptions } from '../../infra/doubles/managed-agents/control-plane.ts'
 import type { FaultInput } from '../../infra/doubles/managed-agents/faults.ts'
@@ -20,7 +20,7 @@ export interface Phase {
   settings?: Record<string, unknown>
   /** The fault that holds the session in this phase until the faults of the double are cleared. */
   hold?(held: Held): FaultInput
-  /** Resolves when the session stands there. */
+  /** Resolves when the session has reached this phase. */
   reached(held: Held): Promise<unknown>
   /** What the user does after the kill, so that the session goes on. */
   goOn?(held: Held): void
@@ -35,13 +35,14 @@ const storeOf = ({ session }: Held): string =>
   session.profile.resources.map((one) => (one.type === 'memory_store' ? one.memory_store_id : ''))[0] ?? ''
 
 /**
- * The double holds this call back: with `before` it has not acted yet, otherwise it holds only the answer.
+ * The double holds this call back. With `before` it has not carried the call out yet. Otherwise it has, and
+ * holds back the answer.
  */
 const held =
   (route: string, before: boolean, idOf: (held: Held) => string | undefined): NonNullable<Phase['hold']> =>
   (at) => ({ kind: 'delay', route, before, ms: HELD_MS, id: idOf(at) ?? 'none' })
 
-/** Resolves when the double was asked for this. */
+/** Resolves when the double has received a request for this route and ID. */
 const asked =
   (route: string, idOf: (held: Held) => string | undefined): Phase['reached'] =>
   async (at) =>

@@ -44,7 +44,8 @@ needsBackend('process').it(
       await put(fakeRequest('kinds', [{ print: `${i}` }]), 'ok fake')
       await put(python('kinds', { backend: 'none' }), 'ok none')
       await put(python('kinds', { min_isolation: 'jail' }), 'ok process')
-      // The scheduler does not know that this tenant requires a jail. Only the worker that claims it does.
+      // The scheduler does not know that this tenant requires a jail. Only the worker that claims the
+      // execution does.
       await put(python('floor', {}), 'ok process')
     }
     await put(python('kinds', { backend: 'nowhere' }), 'provisioning backend_unknown')

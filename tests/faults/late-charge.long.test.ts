@@ -16,14 +16,17 @@ beforeAll(async () => {
   fleet = await startFleet()
 })
 afterAll(async () => fleet[Symbol.asyncDispose]())
-// The window must last as long as a test may take.
+// The hourly cap must not start anew during a test.
 beforeEach(() => untilWindowLasts(HOUR_MS, 120_000))
 
 const WORKER = { COFFERDAM_BACKENDS: 'fake', COFFERDAM_SLOTS: '8' }
 /** Points before user code. At the last two the worker had charged the attempt before it stalled. */
 const UNBEGUN: readonly Point[] = ['after take', 'after policy', 'after admit', 'after open']
 
-/** Two stalled workers. One learns at once that it lost its executions, the other one only when it begins. */
+/**
+ * Two stalled workers. One learns at once that it lost its executions. The other learns it only when it tries
+ * to begin a program.
+ */
 const SLEEPERS = [
   { prefix: 'hears', env: {} },
   { prefix: 'deaf', env: { STOP_DEAF: '1' } },
@@ -77,8 +80,8 @@ it('counts a run that ends after Redis lost everything and its counters were reb
     caps: { tenant_daily: 3, agent_hourly: 3, tenant_daily_cpu_seconds: 1000 },
   })
   const enqueue = () => fleet.client.enqueue(fakeRequest(tenant, [{ usage: { cpu_ms: 40 } }]))
-  // Its only slot is taken, so it claims nothing else. It ignores the signal, like a worker whose program
-  // ends before it learns what it lost.
+  // This worker's only slot will be taken, so it claims nothing else. It ignores the signal that it lost the
+  // execution, like a worker whose program ends before it learns that.
   const stopping = await startStoppingWorker(
     fleet,
     { ...WORKER, COFFERDAM_SLOTS: '1', STOP_DEAF: '1' },
@@ -98,7 +101,8 @@ it('counts a run that ends after Redis lost everything and its counters were reb
     [inFlight, ...later].map(({ execution_id }) => execution_id).sort(),
   )
   expect(rows.every(({ quota_charged }) => quota_charged)).toBe(true)
-  // The owner could not settle the charge, so the counter is read from the rows.
+  // The worker that ran the program could not settle the charge, so admission corrects the counter from the
+  // audit rows.
   await expect
     .poll(async () => fleet.admission.usage(tenant, 'a'), { timeout: 60_000, interval: 500 })
     .toMatchObject({

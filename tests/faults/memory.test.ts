@@ -40,8 +40,9 @@ it('keeps the fair order of large and small executions, with a matching position
   // Enough small ones that both tenants have work during all three forecasts below.
   const small = await put(120, asking('small', 64, 50))
 
-  // At three times, compares the forecast of the last large execution with its real start. Uses the median:
-  // an execution about to be released has a forecast that depends on running executions of both tenants.
+  // At three times, compares the forecast of the last large execution with its real start. Uses the median,
+  // because the forecast of an execution about to be released depends on the running executions of both
+  // tenants.
   const last = large.at(-1)
   if (last === undefined) throw new Error('unreachable')
   const promises: { atMs: number; state: Awaited<ReturnType<typeof fleet.client.get>> }[] = []
@@ -64,7 +65,7 @@ it('keeps the fair order of large and small executions, with a matching position
   const middle = ratios.toSorted((a, b) => a - b)[ratios.length >> 1]
   expect(middle, ratios.join()).toBeGreaterThan(1 / 4)
   expect(middle, ratios.join()).toBeLessThan(4)
-  // One waits for memory, and the others were released before it.
+  // Only the execution that waits for memory and those that were released before it are at position 0.
   expect(inPlay.length).toBeLessThanOrEqual(ON_THEIR_WAY)
 
   const largeStarts = (await Promise.all(large.map(startedAtMs))).toSorted((a, b) => a - b)
@@ -73,8 +74,8 @@ it('keeps the fair order of large and small executions, with a matching position
   const gaps = largeStarts.slice(1).map((at, n) => at - (largeStarts[n] ?? 0))
   const usual = gaps.toSorted((a, b) => a - b)[gaps.length >> 1] ?? NaN
   expect(Math.max(...gaps)).toBeLessThan(usual * 5)
-  // When the last large one starts, small programs have had their half of the time: more than a third of the
-  // large ones' time must do. Less is right if nearly all small ones have started.
+  // When the last large execution starts, small ones should have run for about as long as large ones. The
+  // test accepts a third of that. If nearly all small ones have started, even less is right.
   const msOf = (some: typeof results): number => some.reduce((sum, { duration_ms }) => sum + duration_ms, 0)
   const served = results
     .slice(large.length)

@@ -24,7 +24,7 @@ needs('hosts').describe('three hosts', () => {
   beforeAll(async () => {
     fleet = owned.use(await startFleet())
     net = await createNetHosts(3)
-    // Created before the fleet, because its workers run on these hosts.
+    // Ends the hosts after the workers, which run on them.
     owned.defer(() => fleet.stopWorkers().then(() => net[Symbol.asyncDispose]()))
     const redis = await net.offer(new URL(fleet.redisUrl).pathname)
     const { user, database, socket } = partsOf(fleet.databaseUrl)
@@ -75,8 +75,8 @@ needs('hosts').describe('three hosts', () => {
   it('end the executions of a cut-off worker once, and ignore its late writes', async () => {
     const accepted: Accepted[] = []
     const before = (await auditRows(fleet, 'hosts')).length
-    // Twelve slots, four per host. Half of the executions end just after their worker was cut off for longer
-    // than its lock, the other half later.
+    // Twelve slots, four per host. Half of the programs end in the time in which a cut-off worker loses its
+    // locks (9 s) or soon after, the other half later.
     const limits = { soft_timeout_ms: 150_000, hard_timeout_ms: 160_000 }
     for (let i = 0; i < 12; i++) {
       const steps = [{ print: `${i}` }, { sleep_ms: i % 2 === 0 ? 14_000 : 21_000 }]
@@ -131,7 +131,7 @@ needs('hosts').describe('three hosts', () => {
   }, 400_000)
 
   it('stop a program on a cut-off host before another host runs it again', async () => {
-    // Programs of backend `none` run as users of their own.
+    // Programs of backend `none` run as users of their own, who must be able to write here.
     const folder = await mkdtemp(path.join(tmpdir(), 'cofferdam-beats-'))
     owned.defer(() => rm(folder, { recursive: true }))
     await chmod(folder, 0o777)
@@ -188,7 +188,8 @@ with open(${JSON.stringify(folder)} + "/" + str(os.getpid()), "a", buffering=1) 
     for (const { execution_id } of accepted)
       for await (const { event } of fleet.client.stream(execution_id)) if (event.type === 'started') break
     net.hosts[1]?.cut()
-    // Its drain takes 5 s here and 25 s by default. An orchestrator gives it 90 s (infra/kubernetes).
+    // The drain takes 5 s here and 25 s by default. The chart gives the worker 65 s more than its drain, so
+    // 90 s by default.
     const beganAt = performance.now()
     expect(await cutOff?.stop()).toBe(0)
     expect(performance.now() - beganAt).toBeLessThan(70_000)

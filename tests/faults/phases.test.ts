@@ -39,14 +39,17 @@ const EXPECTED: Record<Point, 'ok' | 'worker_lost'> = {
   'before ack': 'ok',
 }
 
-/** Points at which nothing shows that the program was handed over to its sandbox. */
+/**
+ * Points at which nothing shows that the program was handed over to its sandbox, so the attempt is not
+ * charged.
+ */
 const UNCHARGED: readonly Point[] = ['begin unanswered', 'after begin']
 
 /** A program that prints. At point `running` it also keeps running until its worker dies. */
 const programOf = (point: Point): object[] =>
   point === 'running' ? [{ print: 'out' }, { sleep_ms: 600_000 }] : [{ print: 'out' }]
 
-/** Longer than any worker needs to start beside it. */
+/** Deadlines so long that no program meets one while the other workers start. */
 const LONG = { soft_timeout_ms: 500_000, hard_timeout_ms: 510_000 }
 
 /** Starts one execution for each point, all in one worker. */
@@ -90,8 +93,8 @@ it('each execution ends once, at whatever point its worker is killed or suspende
   console.info(`the last one ended ${tookMs} ms after the death of its worker`)
   expect(endingAt(results)).toEqual(EXPECTED)
   await expectBooksAtEachPoint('dies', killed.accepted, results)
-  // Lost executions end within 15 s at default settings (LOCK_MS). A loaded machine gets 5 s more, and a slow
-  // one several times what the same number of undisturbed executions takes.
+  // Lost executions end within 15 s at default settings (LOCK_MS). A loaded machine gets 5 s more. A slow one
+  // also gets five times what the same number of undisturbed executions takes.
   await fleet.createTenant('alone', GENEROUS)
   const aloneAtMs = performance.now()
   const alone = await Promise.all(

@@ -73,7 +73,7 @@ export const callsOf = (session: Session): ToolCall[] => [...session.results.val
 export const textOf = (call: ToolCall | undefined): string =>
   (call?.result?.content ?? []).map((block) => (block.type === 'text' ? block.text : '')).join('')
 
-/** What the agent reads first when its sandbox is another one. */
+/** What the agent reads first when its session has a new sandbox. */
 export const NOTICE = /^\[This session has a new sandbox since the last call\.[^\]]*\]\n/
 
 /** The marks that were left in the session's sandbox, in order, according to its kept outputs. */

@@ -6,7 +6,7 @@ const PROGRAM = new URL('./stopping-worker.ts', import.meta.url)
 
 export interface StoppingWorker {
   worker: FleetWorker
-  /** Waits until executions stand at all of these points. */
+  /** Waits until executions have stopped at all of these points. */
   stoppedAt(points: readonly string[]): Promise<void>
   /** Waits until their signals abort. */
   abortedAt(points: readonly string[]): Promise<void>

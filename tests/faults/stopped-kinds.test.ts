@@ -105,7 +105,7 @@ it('starts nothing of a tenant after a cap of 0, on no kind of worker, and nobod
   await Promise.all(['stopped', 'other', 'another'].map(createTenant))
   // A tenant with long runs leaves some slots to others, so one alone cannot fill them.
   const held = await fillSlots('other', 'another')
-  // One for each kind is released already, and the others wait for their kind.
+  // For each kind, one execution is released already. The others wait in the backlog.
   const waiting = await putEach('stopped', 12)
   await setCaps('stopped', { tenant_daily: 0 })
   const others = await putEach('other', 3)
@@ -131,7 +131,8 @@ it('starts nothing on workers that were away when the cap became 0', async () =>
   await none.kill()
   await setCaps('away', { tenant_daily: 0 })
   await cancelAll(held.slice(0, 2))
-  // The kind that is there ends what it can take. What only the other one can run goes on waiting.
+  // The kind of worker that is left ends what it can take. Executions that only the killed kind can run keep
+  // waiting.
   const takable = waiting.filter((_, n) => BACKENDS[n % BACKENDS.length] !== 'none')
   const ended = await endingsOf(fleet, takable, RECOVERY_MS)
   expect(ended.filter((result) => !isStopped(result))).toEqual([])
@@ -165,7 +166,7 @@ it('lets exactly as many start as its cap allows while the rest waits, over both
     await expect.poll(() => redis.zscore(KEYS.parked, 'paused'), { timeout: RECOVERY_MS }).not.toBeNull()
     await expect.poll(() => redis.hget(`${KEYS.tenant}paused`, 'n'), { timeout: RECOVERY_MS }).toBe('0')
     const before = await fences()
-    // Both kinds have free slots and serve another tenant, so they pass this one over.
+    // Both kinds have free slots and serve another tenant, so they pass over the tenant `paused`.
     const others = await endingsOf(fleet, await putEach('free', 2), RECOVERY_MS)
     expect(others.map(({ ok }) => ok)).toEqual(others.map(() => true))
     expect(await ended()).toBe(expected)

@@ -86,7 +86,7 @@ needs('git-history').it(
     const callers = startCallers(fleet)
     await untilLeft(EXECUTIONS - 1000)
     await migrate(fleet.databaseUrl)
-    // Upgrade: the first one is killed, the second one drains.
+    // Upgrade: the first worker of the earlier build is killed, the second one drains.
     const third = await startNew()
     await first.kill()
     await throughBothApis(fleet, earlier)
@@ -96,7 +96,8 @@ needs('git-history').it(
     const ofNew = new Set(await redis.hkeys(KEYS.versions))
     expect(ofNew.size).toBe(2)
     await untilLeft(EXECUTIONS - 9000)
-    // Back: one drains, and the other is killed while the earlier build already works beside it.
+    // Back to the earlier build: one new worker drains. The other is killed while a worker of the earlier
+    // build works beside it.
     const fifth = await startOld()
     expect(await third.stop()).toBe(0)
     await untilLeft(EXECUTIONS - 11_000)

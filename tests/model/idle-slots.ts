@@ -1,6 +1,6 @@
 /**
- * No slot stays free while an execution that fits waits. After a step that releases executions, each kind of
- * worker has as many as its window allows, or nothing that it can serve may start.
+ * Checks that no slot stays free while an execution that fits waits, after a step that releases executions.
+ * Each kind of worker then has as many released ones as its window allows, or may start nothing that waits.
  */
 import { FLEET_DEFAULTS } from '@cofferdam/contract'
 import { LANES, type Lane } from '@cofferdam/queue'
@@ -24,7 +24,10 @@ export function idleSlots(shot: Snapshot): string[] {
   )
 }
 
-/** Whether fewer executions are released for a kind than it may have, in this lane and in all. */
+/**
+ * Whether fewer executions are released for a kind than it may have, both in this lane and in all lanes
+ * together.
+ */
 function hasSpace(shot: Snapshot, kinds: readonly string[], kind: string, lane: Lane): boolean {
   const window = (what: string) =>
     Number(shot.at(KEYS.window).get(kinds.length === 1 ? what : `${kind}:${what}`) ?? 0)

@@ -6,8 +6,8 @@ import { tenantsOf } from './invariants.ts'
 import { LOCK_MS, type World } from './world.ts'
 
 /**
- * Upper limit of rounds, each one lock time long. All should end in three rounds after a worker died, and in
- * more if queues are long.
+ * Upper limit of rounds, each one lock time long. All executions should end within three rounds after a
+ * worker died, or more if queues are long.
  */
 const ROUNDS = 40
 
@@ -38,7 +38,8 @@ export async function comeToRest(world: World, check: (after: string) => Promise
     await world.drainOutbox()
     const shot = await snapshot(world.transport.redis)
     if (round > 2 && shot.ids.every((id) => shot.record(id).get('s') === 'ended')) break
-    // Two heartbeats within a lock time, as live workers send them. Otherwise nobody would seem to be there.
+    // Two heartbeats within a lock time, as live workers send them. Otherwise the scripts would take the
+    // workers for dead.
     for (let beat = 0; beat < 2; beat += 1) {
       await world.setClock(LOCK_MS / 2 + 500)
       for (const worker of alive) await world.beat(worker)

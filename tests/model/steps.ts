@@ -14,7 +14,7 @@ export type Step =
       session: number | null
       delayMs: number
       key: number | null
-      /** Index into the needs of the world. */
+      /** Index into `NEEDS` of world.ts. */
       need: number
     }
   | { do: 'put again' | 'cancel'; execution: number }
@@ -155,7 +155,8 @@ const mixedStepArb: fc.Arbitrary<Step> = fc.oneof(
     }),
   ),
   record(6, fc.record({ do: fc.constant('beat' as const), worker: nat })),
-  // Time without heartbeats: longer or shorter than a kind without workers stays known (`kindPatienceMs`).
+  // Time without heartbeats, shorter or longer than `kindPatienceMs`, for which a kind without workers stays
+  // known.
   record(3, fc.record({ do: fc.constant('clock' as const), ms: fc.constantFrom(4000, 16_000, 61_000) })),
   record(
     12,

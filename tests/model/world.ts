@@ -32,7 +32,7 @@ import type { Worker } from 'bullmq'
 import type { Redis } from 'ioredis'
 import type { Choice, Step } from './steps.ts'
 
-/** The worker's lock time, which the model's own clock also uses. */
+/** Lock time of the model's workers. rest.ts also moves the model's clock by about this time. */
 export const LOCK_MS = 15_000
 const SLOTS = 2
 /** Workers that live at the same time. */
@@ -313,7 +313,7 @@ export class World {
       this.problems.push(`put of ${args[0]} again: ${code}`)
   }
 
-  /** Does what end-unstarted.ts does: look, compose, end. */
+  /** Does what end-unstarted.ts does: reads the record, composes the ending, and ends the execution. */
   private async cancel(id: ExecutionId | undefined, cause = 'cancelled'): Promise<void> {
     if (id === undefined) return
     const attempt = Math.max(1, Number(await this.redis.hget(KEYS.record + id, 'at')))

@@ -1,4 +1,7 @@
-/** What a stranger does with the client's tarball: an empty folder, a package manager, and the README. */
+/**
+ * What a user without this repository does with the client's tarball: an empty folder, a package manager, and
+ * the README.
+ */
 import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'

@@ -1,6 +1,6 @@
 /**
- * What a stranger does with the command's tarball in an empty folder: `cofferdam up`, `run`, and the doubles
- * of external services.
+ * What a user without this repository does with the command's tarball in an empty folder: `cofferdam up`,
+ * `run`, and the doubles of external services.
  */
 import { once } from 'node:events'
 import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'

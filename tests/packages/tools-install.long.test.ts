@@ -1,4 +1,4 @@
-/** What a stranger does with the tarball of @cofferdam/tools, without any SDK. */
+/** What a user without this repository does with the tarball of @cofferdam/tools, without any SDK. */
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'

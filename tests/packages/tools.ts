@@ -1,4 +1,4 @@
-/** Runtimes and package managers that strangers use, from the npm registry. They are installed once. */
+/** Runtimes and package managers that users have, from the npm registry. They are installed once. */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises'
@@ -108,7 +108,7 @@ export async function done({ process: { spawnargs }, ended }: Started): Promise<
   return stdout
 }
 
-/** Where the registry is, on machines that say it in the environment. */
+/** Variables that name the npm registry or a proxy, on machines that have them. */
 function registry(): NodeJS.ProcessEnv {
   const names = Object.keys(process.env).filter((name) => /^npm_config_registry$|_proxy$/i.test(name))
   return Object.fromEntries(names.map((name) => [name, process.env[name]]))

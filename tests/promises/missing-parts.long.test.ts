@@ -32,7 +32,7 @@ const HIDDEN: Readonly<Record<string, readonly PartName[]>> = {
 /** Test files that call these functions need docker, gVisor or bubblewrap without naming them. */
 const NAMED_ELSEWHERE = /\b(?:needsBackend|exerciseStarted|exerciseAzure|onTargets|describeAgentcore)\(/
 const OF_NAMED_ELSEWHERE = new Set<PartName>(['docker', 'gvisor', 'bwrap', 'process-namespaces'])
-/** A user of no name on Debian, who owns nothing. */
+/** The user `nobody` of Debian, who owns nothing. */
 const NOBODY = 65_534
 const RUN = { timeout: 3_600_000 }
 
@@ -55,7 +55,8 @@ function filesThatName(parts: readonly PartName[]): string[] {
  */
 function testWithout(hidden: string, files: readonly string[], cwd: string): Promise<string> {
   const { promise, resolve, reject } = Promise.withResolvers<string>()
-  // Also without what `npm run test:long` sets, such as a cache that another user cannot write.
+  // Leaves out variables that `npm run test:long` sets, for example of a cache that another user cannot
+  // write.
   const env = Object.fromEntries(
     Object.entries(process.env).filter(([name]) => !/^(?:TEST_|VITEST|COFFERDAM_|npm_|NODE_ENV$)/.test(name)),
   )

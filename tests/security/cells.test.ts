@@ -45,7 +45,10 @@ const leaving = (name: string, what: 'places' | 'processes'): ReturnType<typeof 
   ({ ...program('leave_behind'), argv: [name, what] }) as ReturnType<typeof python>
 
 const looks = new Map<string, Promise<Look>>()
-/** What the same program sees in a fresh sandbox. One per scope: paths and counts never change. */
+/**
+ * What the same program sees in a fresh sandbox. Asked once per target and scope, because paths and counts
+ * never change.
+ */
 function fresh(target: Target, scope: Scope | 'tenant'): Promise<Look> {
   const key = `${target.name} ${scope}`
   const found =
@@ -208,7 +211,7 @@ await onTargets(
       const expected = await fresh(target, 'none')
       const cell = cellOf(target, 'none')
       const { outcome } = await cell.run(program('fork_bomb'), {
-        // Only one deadline, because a soft deadline would end a bomb that has not started yet.
+        // No earlier soft deadline, because it would end a bomb that has not started yet.
         limits: { ...limits, soft_timeout_ms: 1200, hard_timeout_ms: 1200 },
       })
       // On gVisor it is the sandbox's own kernel that runs out of memory.

@@ -247,7 +247,8 @@ print(made)`),
       expect(most - descriptors).toBeLessThan(64 + 24)
       expect(peakMemoryOf(target.pid) - memory).toBeLessThan(160 * MiB)
       await eventually(() => {
-        // Pooled sandboxes that started since then may remain. The connections had hundreds of descriptors.
+        // Pooled sandboxes that started during the flood may remain. The connections would have left hundreds
+        // of descriptors.
         expect(descriptorsOf(target)).toBeLessThanOrEqual(descriptors + 4 * IDLE_MAX + 4)
         expect(origins.open.size).toBe(0)
       })

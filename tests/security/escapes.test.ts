@@ -1,5 +1,5 @@
 /**
- * Ways out from public lists of container escapes that are files: kernel handlers, devices, mounts, other
+ * Ways out through files, from public lists of container escapes: kernel handlers, devices, mounts, other
  * processes' roots, sockets.
  */
 import { createHash } from 'node:crypto'
@@ -12,7 +12,10 @@ import { isOfEachKind, bash } from './target.ts'
 const SOCKET_FOLDER = '/run/cofferdam'
 const digest = (path: string): string => createHash('sha256').update(readFileSync(path)).digest('hex')
 
-/** With gVisor, the sandbox's own kernel and its own root file system in memory. None of it is the host's. */
+/**
+ * What is open with gVisor: parts of the sandbox's own kernel and of its own root file system in memory. None
+ * of it is the host's.
+ */
 const ITS_OWN = /^(enter|climb) \/proc\/\d+\/(root|cwd)$|^write \/dev\/(fuse|net\/tun)$/
 
 await onTargets(

@@ -63,11 +63,12 @@ await onTargets(
       const ref = await attack.began
       await attack.said('up')
       const count = (): number => processesOf(target, ref).length
-      // Without namespaces the user's other processes and the worker's threads count too, so it may get none.
+      // Without namespaces, the limit also counts the user's other processes and the worker's threads. The
+      // bomb may then get no process at all.
       if (target.kernel === 'host' && target.section['namespaces'] !== false)
         await eventually(() => expect(count()).toBeGreaterThan(24 / 2))
-      // Threads of agent and waiting interpreter count too. If the sandbox has its own kernel, the host sees
-      // only the threads of that kernel.
+      // Three more, because the agent and the waiting interpreter count too. If the sandbox has its own
+      // kernel, the host sees only the threads of that kernel.
       if (target.kernel === 'host')
         for (let looks = 0; looks < 10; looks++) expect(count()).toBeLessThanOrEqual(24 + 3)
       attack.stop('cancelled')
@@ -130,7 +131,7 @@ os.write(1, b'\\xff\\xc3|\\xe2\\x82')`),
       expect(lateMs).toBeLessThan(LATE_MS)
     })
 
-    // Another kernel has its own contexts, which use nothing of the host, so there is nothing to test.
+    // A sandbox with its own kernel uses no contexts of the host, so there is nothing to test.
     const onHostKernel = target.kernel === 'host' ? test : () => undefined
     onHostKernel('a program cannot use up the asynchronous I/O contexts of the host', async () => {
       const free = (): number => Number(readFileSync('/proc/sys/fs/aio-nr', 'utf8'))

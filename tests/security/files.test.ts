@@ -42,7 +42,8 @@ await onTargets(
   (target) => {
     test('only regular files of the work directory become artifacts, whatever their names', async () => {
       const victim = placeVictim(target)
-      // If the directory is on the host, a path that is too long can count as a disk excess.
+      // If the directory is on the host, the disk watch ends a program with a path that is too long to look
+      // at. So the program stays until then.
       const isWatched = target.section['namespaces'] === false
       const argv = isWatched ? [victim, 'stay'] : [victim]
       const { outcome, ms } = await target.run({

@@ -89,8 +89,7 @@ const STARTERS_MAX = 2
 
 /**
  * Waiting sandboxes above a limit: unused ones above the pool's, cells above `CELLS_MAX`, or more sockets
- * than starting sandboxes. There may be some for a moment, while sandboxes of one kind replace those of
- * another.
+ * than unused sandboxes. The excess may last a moment, while sandboxes of one kind replace those of another.
  */
 export function crowdOf(target: Target, slots = slotsOf(target)): string[] {
   const cells = slots.filter((slot) => target.cells.has(slot))

@@ -1,6 +1,6 @@
 /**
- * An image of a virtual machine whose first process obeys programs: what a program could do that broke out of
- * its namespaces and became root in its machine. The border of the machine is then all that is left.
+ * An image of a virtual machine whose first process obeys programs. A program thereby has the power of one
+ * that broke out of its namespaces and became root in its machine. Only the machine itself still isolates it.
  */
 import { createHash } from 'node:crypto'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'

@@ -74,7 +74,7 @@ await onTargets(
         slowest = Math.max(slowest, ms)
       }
       console.log(`${target.name}: the slowest of 20 beside four stressors took ${Math.round(slowest)} ms`)
-      // All four ran to the end, so the twenty had pressure all the time.
+      // All four programs still run and are cancelled only now, so the twenty had pressure all the time.
       for (const press of presses) press.stop('cancelled')
       const ends = await Promise.all(presses.map((press) => press.gone))
       expect(ends.map(({ outcome }) => outcome.ending)).toEqual([
@@ -115,7 +115,8 @@ await onTargets(
         console.log(
           `${target.name}: ${slots.length} wait after 30 executions, ${warm} of them warm; descriptors ${start} to ${descriptorsOf(target)}`,
         )
-        // Up to four for each waiting sandbox (channel, stderr, record). `start` has what always stays open.
+        // Up to four descriptors for each waiting sandbox (channel, stderr, record). `start` counts those
+        // that always stay open.
         await eventually(() => expect(descriptorsOf(target)).toBeLessThanOrEqual(start + 4 * IDLE_MAX + 4))
       },
       240_000,

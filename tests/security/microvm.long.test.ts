@@ -1,7 +1,7 @@
 /**
  * Attacks by a whole virtual machine whose program became root in it. The program controls its kernel, its
- * devices and both of its channels. The worker must stay healthy, the execution must end with the right word,
- * and no machine may be left.
+ * devices and both of its channels. The worker must stay healthy, the execution must have the expected
+ * ending, and no machine may be left.
  */
 import { createHash } from 'node:crypto'
 import { readFileSync, readdirSync } from 'node:fs'

@@ -5,7 +5,7 @@ import { expect, test } from 'vitest'
 import { agentOf, cgroupsOf, isContainer, processesOf, statusOf } from './host.ts'
 import { onTargets, program } from './on-targets.ts'
 
-/** A start with gVisor takes half a second on a quiet machine, and one of an emulated machine a whole one. */
+/** On a quiet machine, a sandbox starts in half a second with gVisor, and an emulated machine in a second. */
 const MANY_MS = 900_000
 
 const neighbour = (...argv: string[]): ReturnType<typeof program> =>
@@ -35,7 +35,7 @@ await onTargets((target) => {
     const ref = await waiting.began
     await waiting.said('up')
     const pids = [...processesOf(target, ref), agentOf(target, ref), target.pid]
-    // A virtual machine is one process of the host.
+    // A virtual machine is one process of the host, so with the worker there are two.
     expect(pids.length).toBeGreaterThanOrEqual(target.kernel === 'guest' ? 2 : 3)
     const before = pids.map(lookOf)
     const hunted = await target.run({ program: neighbour('hunt', name, JSON.stringify(pids)) })
@@ -65,9 +65,9 @@ await onTargets((target) => {
     const container = isContainer(target) ? containerOf(ref.handle['slot']) : null
     // As root, both process sandboxes have their own cgroup if this host lets them create one.
     if (target.backend === 'process' && groups.includes(slot)) expect(cgroupsOf(ref)).not.toEqual([])
-    // The program starts to fork now, and is killed half a second later.
+    // This makes the program start to fork. It is killed half a second later.
     attack.stop('cancelled')
-    // The executor waits long enough also on gVisor, where only memory bounds the bomb.
+    // On gVisor only memory bounds the bomb, but the executor waits long enough there too.
     await attack.gone
     expect(statusOf(agent, 'State')).toBe('')
     expect(cgroupsOf(ref)).toEqual([])
@@ -89,13 +89,15 @@ await onTargets((target) => {
       const count = (): number => readdirSync(`/proc/${target.pid}/fd`).length
       const once = (): Promise<unknown> => target.run({ program: neighbour('hunt', 'nobody', '[]') })
       let before = 0
-      // The count includes descriptors of waiting sandboxes, and there are fewer right after one was taken.
+      // The count includes descriptors of waiting sandboxes, and fewer wait right after an execution took
+      // one. So take the largest of three counts.
       for (let turn = 0; turn < 3; turn++) {
         await once()
         before = Math.max(before, count())
       }
       for (let turn = 0; turn < 20; turn++) await once()
-      // More sandboxes may wait now, and the next run takes one. Leaked descriptors would stay.
+      // More sandboxes may wait now than before, and each further run takes one. Leaked descriptors would
+      // stay.
       for (let turn = 0; turn < 10 && count() > before + 3; turn++) await once()
       expect(count()).toBeLessThanOrEqual(before + 3)
     },

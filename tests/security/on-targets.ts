@@ -38,7 +38,8 @@ export async function onTargets(
   )
   for (const { kind, needed, target } of targets) {
     if (target === null) {
-      // A suite may ask a running target while it declares its tests.
+      // A suite may ask a running target while it declares its tests. Without a target, declare one test in
+      // its place.
       needed.it(kind.name, () => undefined)
       continue
     }

@@ -13,7 +13,7 @@ import type { FromWorker, ToWorker, WorkerSettings } from './worker-process.ts'
 export const WORKER_SECRET = 'worker-secret-4f1c9a7e2b'
 /**
  * A user that owns nothing on a usual host. It is different for every test run, because the kernel counts
- * processes per user and one user may signal all of his own.
+ * processes per user, and a user may signal all of its own processes.
  */
 const PLAIN_UID = 1_700_000_000 + process.pid
 const here = (name: string): string => fileURLToPath(new URL(name, import.meta.url))
@@ -22,7 +22,7 @@ export interface TargetKind {
   name: string
   backend: WorkerSettings['backend']
   section: Record<string, unknown>
-  /** The worker runs as root or as a user without any rights. */
+  /** `user`: the worker runs as a user without any rights. `root`: it runs as the user of the test. */
   as: 'root' | 'user'
   /** Parts of this machine that the target needs. */
   needs: readonly PartName[]
@@ -46,7 +46,7 @@ const WARM = {
   pools: { max_idle: IDLE_MAX, max_kinds: 1, start: [] },
   cells: { max: CELLS_MAX, max_per_tenant: 1 },
 }
-/** Pools are off, so every execution starts its own sandbox. Cells are bounded as well. */
+/** Pools are off, so every execution starts its own sandbox. Cells have the limits of `WARM`. */
 const COLD = { pools: { enabled: false, start: [] }, cells: WARM.cells }
 
 /** A target. Without `more`, its worker runs as the user of the test, and no pool keeps sandboxes waiting. */
@@ -279,8 +279,8 @@ export async function startTarget(of: TargetKind): Promise<Target> {
 }
 
 /**
- * Lets the machines of a target be clones of templates that the search for parts of this machine has made.
- * Nobody changes a template, and a boot takes as long as many attacks.
+ * Lets the machines of a target start as clones of the templates in the default folder, which an earlier
+ * check of this machine has made. A boot takes as long as many attacks. Nobody changes a template.
  */
 function shareTemplates(runtimeDir: string): void {
   const templates = join(defaultRuntimeDir(), 'microvm/templates')

@@ -59,7 +59,7 @@ async function whatIs() {
 const cookieOf = async (page: Page) =>
   (await page.context().cookies(scene.url)).find(({ name }) => name === COOKIE)
 
-/** Whether the page's session works, asked by the page itself. */
+/** Who is signed in, asked from within the page. */
 const whoIs = (page: Page): Promise<{ scope: string; key_id: string }> =>
   page.evaluate(`fetch('/ui/session').then((answer) => answer.json())`)
 
@@ -216,7 +216,7 @@ browser.describe('a page of another origin', () => {
       await dialog.getByRole('button', { name: 'Use the link' }).click()
       await dialog.waitFor({ state: 'detached' })
       await expect.poll(() => whoIs(page), SOON).toMatchObject({ scope: 'tenant', tenant_id: 'acme' })
-      // A link of the same key asks nothing.
+      // A link with the key that is signed in already opens without a question.
       await open(await address())
       await page.getByTitle(waiting).waitFor()
       expect(await dialog.count()).toBe(0)

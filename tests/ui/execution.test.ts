@@ -18,7 +18,7 @@ const request = (source: string, more: Partial<ExecutionRequest> = {}): Executio
 })
 const run = (one: ExecutionRequest) => scene.client.run(one, { timeoutMs: 120_000 })
 
-/** What a hostile program prints, stores and names. */
+/** A hostile program: its output, files and file names contain attacks. */
 const HOSTILE = `
 import struct, zlib
 ATTACK = '<img src=x onerror=alert(1)><script>alert(2)</script>'

@@ -82,8 +82,8 @@ browser.describe('the list of executions', () => {
     const limits = { soft_timeout_ms: 500_000, hard_timeout_ms: 510_000 }
     const long = { session, run_id: 'run-8', limits }
     const runs = await scene.client.enqueue(request('import time; time.sleep(500)', long))
-    // The backend is known once the execution starts. So wait here: what starts later is new, and gathers
-    // behind the button.
+    // The backend is known only once the execution starts. So wait for that, because the page shows later
+    // matches only behind the button for new ones.
     const backendOf = async () => (await scene.client.get(runs.execution_id))?.backend
     await expect.poll(backendOf, SOON).toBe('process')
     await using seen = await scene.open('/executions?run_id=run-8&backend=process')
@@ -166,7 +166,7 @@ browser.describe('the list of executions', () => {
   )
 
   browser.it('shows that the API is away, and goes on by itself when it is back', async () => {
-    // Nothing of an earlier test still arrives here.
+    // Nothing of earlier tests still arrives for this tenant.
     await using seen = await scene.open('/executions?tenant=globex')
     const { page } = seen
     await page.locator('[data-row-link]').first().waitFor()

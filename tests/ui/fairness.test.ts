@@ -99,7 +99,8 @@ browser.describe('the queue and the last hour', () => {
       expect(tenants).toMatchObject([{ tenant_id: 'small', running: 1, waiting: 2 }])
     }, SOON)
     ids.push(...(await put('globex', 6)))
-    // Wait until some run. Otherwise the stop could leave nothing of `globex` to show.
+    // Wait until some executions of `globex` run. Otherwise the cap of 0 could end them all, and the page
+    // would not show the tenant.
     await vi.waitFor(async () => {
       const { tenants } = await scene.client.fleet.queueTenants()
       expect(tenants.find(({ tenant_id: id }) => id === 'globex')?.running).toBeGreaterThan(0)
@@ -128,7 +129,7 @@ browser.describe('the queue and the last hour', () => {
       }
       await page.goBack()
       await expect.poll(() => new URL(page.url()).searchParams.get('sort'), SOON).toBe('share')
-      // There is no row to go to until the rows of this order are there.
+      // The keys do nothing until the rows of this order are there, so press them again and again.
       await vi.waitFor(async () => {
         await page.keyboard.press('j')
         await page.keyboard.press('Enter')
@@ -137,7 +138,7 @@ browser.describe('the queue and the last hour', () => {
       await page.getByRole('heading', { level: 1, name: 'Executions' }).waitFor()
       seen.expectSilent()
     }
-    // Nothing may hold up the end of the worker.
+    // Cancel everything, because the worker waits for running programs when it stops.
     await Promise.all(ids.map((id) => scene.client.cancel(id)))
   })
 
@@ -171,7 +172,7 @@ browser.describe('the queue without a worker', () => {
       await page.context().setOffline(false)
       await page.getByRole('button', { name: 'Try again' }).last().click()
       await page.getByText(`The first 100 of ${CROWD} tenants in this order`).waitFor()
-      // axe takes more than a minute for 500 rows; they are like the first 100.
+      // axe takes more than a minute for 500 rows. They are like the first 100, so only these are checked.
       await page.getByRole('button', { name: 'Hold still' }).click()
       await page.getByText('held still, read').waitFor()
       await seen.expectSound()

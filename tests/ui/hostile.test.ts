@@ -136,7 +136,7 @@ browser.describe('what a program or a person made up', () => {
 
   browser.inLongTier('stays text in its place: a value of any depth and width', async () => {
     const nest = (levels: number): ExecutionRequest => request(`v = 1\nfor _ in range(${levels}): v = [v]\nv`)
-    // A program may also write to the pipe of the value itself.
+    // A program may also write a value of its own to the pipe that carries the value.
     const forged = request(`
 import os
 text = b'[' * 10_000 + b']' * 10_000

@@ -23,7 +23,7 @@ browser.describe('the pages', () => {
 
   browser.it('ask for bounded lists while 2,000 executions wait, and hold little', PATIENT, async () => {
     await enqueueCrowd(scene, 2_000)
-    // huge.long.test.ts opens the others too.
+    // huge.long.test.ts opens the other pages too.
     await seeBounded(scene, LIVE)
   })
 

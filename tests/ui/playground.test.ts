@@ -24,7 +24,7 @@ const runButton = (page: Page) => request(page).getByRole('button', { name: 'Run
 const screenOf = (page: Page) => page.getByRole('log', { name: 'Output of the program' })
 const queryOf = (page: Page) => new URL(page.url()).searchParams
 const runOf = (page: Page) => queryOf(page).get('run') as ExecutionId
-/** From the top, because a control that the bar covers in part counts as too small. */
+/** Scrolls to the top first, because axe counts a control that the bar covers in part as too small. */
 const expectSound = async (seen: SeenPage): Promise<void> => {
   await seen.page.evaluate('window.scrollTo(0, 0)')
   await seen.expectSound()
@@ -290,7 +290,7 @@ browser.describe('the playground', () => {
     )
     expect(kept).not.toMatch(/k3pt|v4lue/)
     expect(await page.evaluate<string>('JSON.stringify({ ...sessionStorage })')).not.toContain('v4lue')
-    // What is too large to be kept is said to be, and nothing older is kept in its place.
+    // If something is too large to keep, the page says so and keeps nothing older in its place.
     await request(page).getByText('Input and files').click()
     await request(page).getByLabel('Standard input').fill('x'.repeat(6_000_000))
     await page.getByText('a reload forgets it').waitFor()

@@ -8,7 +8,7 @@ export interface OpenOptions {
   as?: string | null
   width?: 1280 | 390
   scheme?: 'light' | 'dark'
-  /** Of the browser. Default: that of this machine. */
+  /** Time zone of the browser. Default: the one of this machine. */
   timeZone?: string
   motion?: 'reduce' | 'no-preference'
 }

@@ -119,7 +119,7 @@ browser.describe('the settings', () => {
     const local = new Date(Date.parse(until) + 345 * 60_000).toISOString().slice(0, 16).replace('T', ' ')
     expect(await shown.getAttribute('title')).toBe(`${until}\n${local} UTC+5:45`)
     expect(await shown.innerText()).toMatch(/^in \d+ [hm]$/)
-    // Two days after that time, the page shows its day and time instead of a relative time.
+    // Two days after the delay ends, the page shows that day and time instead of a relative time.
     await page.clock.setFixedTime(Date.parse(until) + 172_800_000)
     await shown.filter({ hasText: local }).waitFor()
     await scene.client.cancel(id)

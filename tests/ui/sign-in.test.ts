@@ -1,4 +1,4 @@
-/** Signing in and out, and what a page without a valid session shows. */
+/** Signing in and out, and what a page shows without a valid sign-in. */
 import { needs } from '@cofferdam/embedded/needs'
 import { afterAll, beforeAll, expect } from 'vitest'
 import { LOOKS } from './looks.ts'

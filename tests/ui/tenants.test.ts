@@ -9,7 +9,7 @@ import { openUiScene, type Scene } from './scene.ts'
 
 const browser = needs('chromium', 'process')
 const SOON = { timeout: 60_000, interval: 100 }
-/** As long as the API allows, with what a hostile operator could still put there. */
+/** A tenant ID as long as the API allows. `ATTACK` is text that a hostile operator can put into a label. */
 const LONG = `Evil.tenant@${'x'.repeat(116)}`
 const ATTACK = '<img src=x onerror=alert(1)> \u202E"\' &amp;'
 let scene: Scene
@@ -81,7 +81,7 @@ browser.describe('the pages of tenants', () => {
     const refused = await scene.client.run(request('busy', 'print(1)'), { timeoutMs: 120_000 })
     expect(refused.ending).toBe('cap_exceeded')
 
-    // A later change of another cap does not hide what there was before.
+    // A later change of other caps must not hide the daily cap of before the stop.
     await scene.client.tenants.changeCaps('busy', { weight: 3, concurrency: 4 })
     await button(page, 'Undo the stop').click()
     await page.getByRole('dialog').getByText('The daily cap becomes 500 again').waitFor()
@@ -170,7 +170,7 @@ browser.describe('the pages of tenants', () => {
       await expect.poll(shown, SOON).toEqual(['700', '2'])
       expect((await capsOf('shared')).tenant_daily).toBe(700)
 
-      // Changed again while the dialog is open.
+      // Somebody else changes the cap again while the dialog is open.
       await daily.fill('900')
       await button(page, 'Save…').first().click()
       await button(page, 'Save').waitFor()
@@ -283,7 +283,7 @@ browser.describe('the pages of tenants', () => {
     // Scroll to the top, so that the bar there covers no part of a field.
     await page.evaluate('window.scrollTo(0, 0)')
     await seen.expectSound()
-    // Another list of the same property, changed meanwhile, stays as somebody else wrote it.
+    // Somebody else changed another list of the same property meanwhile. That list must stay as it is.
     await changePolicy({ packages: { pypi: ['requests'], npm: ['left-pad'] } })
     await button(page, 'Save…').last().click()
     await dialog.getByRole('alert').getByText('Somebody changed a value').waitFor()

@@ -41,7 +41,7 @@ describe('GET /v1/audit/export', () => {
   })
 
   it('reads pages only as fast as the client takes them, and stops when the client disconnects', async () => {
-    // 8 MiB in 4,000 rows: more than the sockets buffer.
+    // 8 MiB in 4,000 rows, which is more than the buffers of the sockets can take.
     const reason = 'x'.repeat(1900)
     for (let n = 0; n < 10; n += 1)
       await Promise.all(Array.from({ length: 400 }, () => record({ agent: 'many', reason })))
@@ -71,15 +71,15 @@ describe('GET /v1/audit/export', () => {
     const reader = await open()
     reader.on('error', () => undefined)
     await vi.waitFor(() => expect(pages).toBeGreaterThan(1), 20_000)
-    // Nobody reads, so the API reads only as many pages as the sockets buffer.
+    // The client reads nothing, so the API stops after as many pages as the buffers of the sockets can take.
     const stalled = await settled(() => pages)
     reader.resume()
     await vi.waitFor(() => expect(pages).toBeGreaterThan(stalled + 5), 20_000)
     reader.destroy()
     const last = await settled(() => pages)
     expect(stalled).toBeLessThan(40)
-    // Closing the export released its place. So its key may open two exports again, half of all. A third is
-    // refused.
+    // The API allows 4 exports at once, and one key half of them. The closed export no longer counts, so this
+    // key may open two again. A third is refused.
     const others: IncomingMessage[] = []
     for (let n = 0; n < 2; n += 1)
       await vi.waitFor(async () => {

@@ -181,7 +181,7 @@ describe('POST /v1/executions/{id}/cancel', () => {
     await scene.call({ method: 'POST', url: `${url}/cancel`, payload: { reason } })
     const shown = (await scene.call({ url })).json.result.error_message
     expect(shown).toBe('<redacted>, <redacted>, <redacted>')
-    // The same for a cancel of all executions of an agent.
+    // Cancelling all executions of an agent also redacts the reason.
     await post(execution('later', { delay_ms: 3_600_000, env, agent_id: 'secretive' }))
     await scene.call({
       method: 'POST',
@@ -258,7 +258,7 @@ describe('GET /v1/executions', () => {
     expect((await scene.call({ url: '/v1/executions?status=live&cursor=eA' })).status).toBe(400)
     for (const id of ids) await scene.producer.cancel(id as ExecutionId)
     expect(await all('')).toEqual([])
-    // Executions that earlier tests cancelled end when their worker comes to them.
+    // Earlier tests cancelled running executions. They count as live until their worker has ended them.
     await expect.poll(() => redis.zcard('{cofferdam}:live-all'), { timeout: 20_000 }).toBe(0)
   })
 

@@ -125,7 +125,7 @@ describe('one tenant', () => {
     const accepted = await enqueue(port, scene.acme, 'wait')
     const { execution_id: id } = (await accepted.json()) as { execution_id: string }
     const open: AbortController[] = []
-    // fetch closes the connection of an answer that nobody refers to any more.
+    // Keep the responses: fetch closes the connection of a response that is garbage-collected.
     const answers: Response[] = []
     const stream = async (headers: Record<string, string>, of = id): Promise<number> => {
       const controller = new AbortController()

@@ -18,7 +18,7 @@ export async function startKeyedProxy(target: string, headers: Record<string, st
         path: pathname,
         method: received.method,
         headers: { ...received.headers, ...headers },
-        // A connection that is kept may be closed just when the next request uses it.
+        // No keep-alive: the target could close an idle connection just as the next request is sent on it.
         agent: false,
       },
       (answer) => {

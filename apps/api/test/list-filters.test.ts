@@ -26,7 +26,7 @@ const idsOf = (states: readonly ExecutionState[]) => states.map(({ execution_id 
 describe('the list of executions', () => {
   it('shows and filters live executions by what they run, with the key of their session', async () => {
     const later = { delay_ms: 600_000 }
-    // The key of a run's session has colons.
+    // Use a session of a run too, because its key contains colons.
     await scene.producer.setRunSessions('acme', true)
     const python = await put({ ...later, run_id: 'r1' })
     await scene.producer.setRunSessions('acme', false)

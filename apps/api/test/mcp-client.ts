@@ -38,7 +38,7 @@ export async function connectMcp(
   return Object.assign(client, { [Symbol.asyncDispose]: () => client.close() })
 }
 
-/** Calls a tool. Its structured content is whatever a test reads. */
+/** Calls a tool. The structured content has no type, because each test reads other fields of it. */
 export async function callTool(
   client: Client,
   name: string,

@@ -113,7 +113,7 @@ const passedOf = (checks: Checks): string[] =>
   checks.filter(({ id, status }) => status === 'SUCCESS' && id !== 'wire-schema-valid').map(({ id }) => id)
 
 describe.each([NEWEST, OF_2025])('conformance suite $version', (suite) => {
-  /** The names below the heading of server scenarios. */
+  /** The names that the suite lists as server scenarios. */
   const names = async (): Promise<string[]> => {
     const { stdout } = await oracles.run(suite.program, ['list'])
     const [, block = ''] = /Server scenarios[^\n]*\n((?: +- .*\n)+)/.exec(stdout) ?? []
@@ -142,7 +142,8 @@ describe.each([NEWEST, OF_2025])('conformance suite $version', (suite) => {
         for (const [scenario, checks] of await judge(suite, target(), args)) {
           if (!expected.includes(scenario)) continue
           const problems = problemsOf(checks)
-          // The suite gives each request 10 s, which nobody can change, and which a busy machine may exceed.
+          // The suite allows each request 10 s, and no option changes that. A busy machine may be slower, so
+          // a scenario that failed is judged again alone.
           const alone = problems.length === 0 ? checks : await judgeAlone(suite, target(), scenario, args)
           expect.soft(problemsOf(alone), `${scenario} with ${args.join(' ')}`).toEqual([])
           if (passedOf(checks).length > 0) passed.add(scenario)

@@ -1,6 +1,6 @@
 /**
- * Tools of the names that the conformance suites call, on our transport and over our executions. They stand
- * beside the real tools.
+ * Tools with the names that the conformance suites call. They use our transport and our executions, and are
+ * served in addition to the real tools.
  */
 import { MissingRequiredClientCapabilityError, type CallToolResult } from '@modelcontextprotocol/server'
 import { LISTED_TOOLS, createServer } from '../src/mcp/create-server.ts'
@@ -29,7 +29,7 @@ const answers = (...content: CallToolResult['content']): Fixture => {
   return async () => ({ content })
 }
 
-/** Runs as long as the suite says, and answers with a task where the client takes one. */
+/** Runs for as many seconds as the suite asks. Answers with a task if the client supports tasks. */
 const slowCompute: Fixture = async (call, { seconds }) => {
   const program = {
     type: 'script' as const,
@@ -42,7 +42,7 @@ const slowCompute: Fixture = async (call, { seconds }) => {
   return call.takesTasks ? taskResult(ran.running) : liveResult(ran.running)
 }
 
-/** Only for clients that take tasks. The platform fails to run it. */
+/** A job that fails as if its sandbox was lost. A client that does not support tasks is refused. */
 const failingJob: Fixture = async (call) => {
   if (!call.takesTasks)
     throw new MissingRequiredClientCapabilityError({ requiredCapabilities: { extensions: { [TASKS]: {} } } })

@@ -13,7 +13,10 @@ const at = useGuarded()
 
 const REDIRECT = 'http://127.0.0.1/callback'
 
-/** A person with a browser: follows the link, and hands the code back. */
+/**
+ * Acts for a person with a browser: opens the login link and returns the query of the redirect, which has the
+ * code.
+ */
 function createPerson() {
   const kept: { client?: unknown; tokens?: object; verifier?: string; discovery?: unknown } = {}
   const visited: URL[] = []

@@ -18,7 +18,10 @@ export const ON_REAL: readonly string[] = [
   'tools-list',
 ]
 
-/** These call tools or read resources of fixed names, which stand beside the real ones (mcp-fixtures.ts). */
+/**
+ * These scenarios call tools or read resources with fixed names. mcp-fixtures.ts serves them in addition to
+ * the real ones.
+ */
 export const WITH_FIXTURES: readonly string[] = [
   'json-schema-2020-12',
   'resources-read-binary',

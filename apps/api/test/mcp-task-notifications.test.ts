@@ -146,7 +146,8 @@ it('leaves the task running when the client stops listening', async () => {
 it('ends when the token of the client expires', async () => {
   await using api = await openGuarded(scene)
   const id = await startTask('wait')
-  // The clocks may be 30 s apart.
+  // The API accepts a token for 30 s after it expired, because clocks may differ. This token is valid for 3 s
+  // more.
   const token = api.token({ exp: Math.floor(Date.now() / 1000) - 27 })
   const headers = { authorization: `Bearer ${token}` }
   const heard = await Array.fromAsync(messagesOf(await listen([id], { address: api.url, headers })))

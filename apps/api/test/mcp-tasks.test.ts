@@ -44,7 +44,7 @@ describe.each(ERAS)('progress for a client of revision %s', (era) => {
 
 const TASKS = { extensions: { 'io.modelcontextprotocol/tasks': {} } }
 
-/** Sends a message of a client that takes tasks, unless `capabilities` say otherwise. */
+/** Sends a message as a client that supports tasks, unless `capabilities` say otherwise. */
 async function ask(
   method: string,
   params: Record<string, unknown>,

@@ -37,7 +37,7 @@ function checker(issuer: string, jwksUrl?: string) {
   return { verify, outcome, failures, advance: (ms: number) => (skewMs += ms) }
 }
 
-/** A token that outlasts every test's clock. */
+/** Claims of a token that stays valid however far a test moves its clock. */
 const LONG = { aud: AUDIENCE, exp: Math.floor(Date.now() / 1000) + 100_000 }
 
 describe('an issuer that works', () => {

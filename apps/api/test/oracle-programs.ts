@@ -1,4 +1,7 @@
-/** Programs of others that judge /mcp: installed once, run on our Node, with a home folder of their own. */
+/**
+ * Third-party programs that test /mcp. They are installed once, and run with the Node of this process and a
+ * home folder of their own.
+ */
 import { execFile } from 'node:child_process'
 import { existsSync, statSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'

@@ -41,7 +41,7 @@ async function put(tenant: string, count: number): Promise<string[]> {
   return ids
 }
 
-/** Stores an attempt that a worker had from `fromMs` to `toMs`. */
+/** Stores an attempt that ran from `fromMs` to `toMs`. */
 async function record(tenant: string, fromMs: number, toMs: number): Promise<void> {
   const request = executionRequestSchema.parse(execution('x', { tenant_id: tenant }))
   const facts = { executionId: newExecutionId(fromMs), attempt: 1, request, traceId: null, retentionDays: 30 }
@@ -65,8 +65,8 @@ describe('the tenants of the queue', () => {
     const acme = await put('acme', 5)
     await put('globex', 4)
     await put('zeta', 2)
-    // The worker's 4 slots make a window of 5. By limits and order of arrival, acme gets 3 of it and globex
-    // 2.
+    // The worker has 4 slots, so the queue releases 5 executions (window factor 1.25). By their limits and
+    // the order of arrival, acme gets 3 of them and globex 2.
     const reading = async () => {
       const found = await list()
       expect(found.tenants).toHaveLength(3)
@@ -114,8 +114,8 @@ describe('the tenants of the queue', () => {
   })
 
   it('got the part of the last minute that the workers spent on them', async () => {
-    // Executions that workers have now count from when they were taken. The recorded attempts are much longer
-    // in total.
+    // The share also counts executions that still run, from the time when a worker took them. The attempts
+    // recorded here are much longer in total.
     const atMs = Date.now()
     await record('acme', atMs - 30_000, atMs - 1)
     // At most the last 2 s of globex's attempt are in the last minute. zeta's ended before it.
@@ -140,7 +140,8 @@ describe('the tenants of the queue', () => {
     }
     // The total includes the 30 s of `gone`, which is not listed because it has nothing waiting or running.
     const total = work.acme + work.globex + work.zeta + 30_000
-    // The execution that the test before cancelled is not counted. It ran for only some hundred milliseconds.
+    // The sums leave out the execution that the previous test cancelled, because it ran for only some hundred
+    // milliseconds.
     for (const [tenant, ms] of Object.entries(work))
       expect(rowOf(tenants, tenant)?.share_1m).toBeCloseTo(ms / total, 1)
     expect(rowOf(tenants, 'gone')).toBeUndefined()

@@ -13,7 +13,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { execution, openScene, type Scene } from './scene.ts'
 
 const MINUTE = 60_000
-/** A minute some minutes ago. */
+/** The start of the minute ten minutes ago. */
 const base = Math.floor(Date.now() / MINUTE) * MINUTE - 10 * MINUTE
 const iso = (ms: number): string => new Date(ms).toISOString()
 const RANGE = `from=${iso(base)}&to=${iso(base + 3 * MINUTE)}`

@@ -347,7 +347,7 @@ describe('the API keys of a tenant', () => {
     expect((await enqueue({ template_id: 'strict' })).status).toBe(202)
     const other = await enqueue({ template_id: 'lax' })
     expect([other.status, other.json.error.message]).toEqual([403, expect.stringContaining('strict')])
-    // The same holds for routines.
+    // A key that is bound to a template also binds the requests of its routines.
     const payload = { name: 'bound', request: execution('x'), enabled: false }
     const routine = await scene.call({ method: 'POST', url: '/v1/routines', payload, headers })
     expect(routine.json.request.template_id).toBe('strict')
@@ -359,7 +359,8 @@ describe('the API keys of a tenant', () => {
       headers,
     })
     expect(changed.status).toBe(403)
-    // A routine that another caller made without the template is not this key's to run, redirect or delete.
+    // This key may not run, change or delete a routine that another key made, because its request does not
+    // use the template.
     const free = await scene.call({ method: 'POST', url: '/v1/routines', payload, headers: scene.acme })
     const at = `/v1/routines/${free.json.routine_id}`
     for (const call of [

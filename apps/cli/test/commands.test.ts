@@ -41,7 +41,10 @@ interface Report {
   audit: { execution_id: string; ending: string; trace_id: string }
 }
 
-/** Names the cheapest backend where a command starts a program. The demo of `up` runs on the strongest. */
+/**
+ * Adds the cheapest backend (process) to commands that start a program. The demo of `up` runs on the
+ * strongest.
+ */
 function onProcess([command = '', ...rest]: readonly string[]): string[] {
   const starts = ['run', 'test', 'enqueue'].includes(command) && !rest.includes('--local')
   return starts ? [command, '--backend', 'process', ...rest] : [command, ...rest]
@@ -277,7 +280,7 @@ needs('process').describe('the command', () => {
     expect((await run(['tenant', 'set', 'demo', '--keep-program', 'errors'])).status).toBe(0)
     const failed = (await run(['run', 'report.py', '--json', '--env', 'MODE=x', '--', 'one'])).stdout
     const { execution_id: kept } = JSON.parse(failed) as { execution_id: string }
-    // This fleet has no key, so values of variables are not kept.
+    // This fleet has no output key (COFFERDAM_OUTPUT_KEYS), so it does not keep the values of variables.
     expect((await run(['rerun', kept])).stderr).toMatch(/edit\.env, or null: MODE/)
     const same = await run(['rerun', kept, '--unset-env', 'MODE'])
     expect(same.status).toBe(1)

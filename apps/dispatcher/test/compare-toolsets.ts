@@ -11,7 +11,10 @@ import { Session } from './run-plan.ts'
 /** A tool and its input. `<base>` in a text is the folder above `work`, `memory`, `shared` and `outside`. */
 export type Call = readonly [tool: ToolName, input: Record<string, unknown>]
 
-/** Contents by path below the base. A text, bytes, or a link to `to`. Files are a second apart in age. */
+/**
+ * Contents by path below the base: a text, bytes, or a link to `to`. Each file is one second older than the
+ * file before it.
+ */
 export type Files = Record<string, string | Uint8Array | { to: string }>
 
 export interface Answered {
@@ -26,7 +29,7 @@ interface Side {
   close(): Promise<void>
 }
 
-/** Both sides' answers and folders, in which the base is `<base>`. */
+/** Returns the answers and the folder of each side. In both, `<base>` replaces the path of the base. */
 export async function compareToolsets(
   calls: readonly Call[],
   files: Files = {},
@@ -135,7 +138,10 @@ function treeOf(base: string): Record<string, string> {
   return tree
 }
 
-/** Both count lines of bash differently: the SDK over the shell's life, we from the start of the command. */
+/**
+ * Removes line numbers from errors of bash: the SDK counts lines over the life of the shell, we from the
+ * start of the command.
+ */
 export const withoutLineNumbers = ({ text, isError }: ToolAnswer): ToolAnswer => ({
   text: text.replace(/^(\/bin\/bash: line )\d+:/gm, '$1N:'),
   isError,

@@ -1,6 +1,6 @@
 /**
- * Runs plans on this host as the agent of a sandbox does: scripts in one kept shell of
- * libs/sandbox/agent/bash-gate/session.sh, commands as processes of their own. For tests.
+ * For tests. Runs plans on this host as the agent of a sandbox does: all scripts in one shell
+ * (libs/sandbox/agent/bash-gate/session.sh), and each command in a separate process.
  */
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
@@ -78,7 +78,10 @@ function resultOf({ code, signal, timedOut, stdout, stderr }: Ended, plan: ToolP
   })
 }
 
-/** A session's shell and its programs, with `workdir` as working directory and `own` for what the agent keeps. */
+/**
+ * A session's shell, which runs in `workdir`, and its commands, which run in `own`, where scripts and the
+ * shell's output are stored too.
+ */
 export class Session implements AsyncDisposable {
   #shell: ChildProcess | null = null
   readonly #workdir: string
@@ -142,7 +145,7 @@ export class Session implements AsyncDisposable {
     ]
     const settled = new AbortController()
     const { signal } = settled
-    // `D` and the status, when the script has ended and the shell goes on.
+    // The shell reports `D` and the exit status of a script that did not end the shell.
     const reported = once(reports, 'data', { signal }).then(([data]) => [Number(String(data).slice(1)), null])
     const exited = once(shell, 'exit', { signal })
     // Three fields: no input, the script, and no arguments.

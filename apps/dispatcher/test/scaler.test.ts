@@ -1,4 +1,4 @@
-/** The scaler with the warm pool of the Kubernetes double, whose pods run. */
+/** The scaler of a warm pool against the Kubernetes double, which really runs its pods. */
 import { startKubernetesDouble, type KubernetesDouble } from '@cofferdam/backend-kubernetes/double'
 import { createWarmPool } from '@cofferdam/backend-kubernetes/warm-pool'
 import { needs } from '@cofferdam/embedded/needs'
@@ -99,7 +99,7 @@ needs('bwrap').describe('the scaler of a warm pool', () => {
   })
 
   it('survives refusals and an API server that is away, and says each once', async () => {
-    // The client sends a refused request once more, with the same token.
+    // The client repeats a refused request once, so four refusals make two steps fail.
     double.fault({ unauthorized_patches: 4 })
     await scaler.step()
     await scaler.step()

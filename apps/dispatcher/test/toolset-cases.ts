@@ -7,7 +7,7 @@ export interface Case {
   files?: Files
   /** Calls, by their number, that are answered differently on purpose. README.md says why. */
   differs?: Record<number, { sdk: string | RegExp; ours: string | RegExp }>
-  /** Paths whose contents differ for the same reasons. */
+  /** Paths whose contents differ on purpose. */
   differentFiles?: readonly string[]
 }
 

@@ -63,7 +63,8 @@ it('two workers provision each enabled tenant once, and delete garbage that they
   {
     await using _first = worker('w1')
     await using _second = worker('w2')
-    // A round logs its work at its end, and a worker that closes ends its round.
+    // Wait for the log before the workers close: a round logs its work when it ends, and closing a worker
+    // aborts its round.
     await vi.waitFor(() => {
       expect(logger.info).toHaveBeenCalledTimes(3)
       expect(logger.warn).toHaveBeenCalledTimes(1)

@@ -89,7 +89,7 @@ async function askedToEnd(
     lane: 'interactive',
     interrupted: null,
     mayHaveRun: false,
-    // No other worker of the fleet can do it.
+    // No other worker can process the operation.
     route: async () => false,
     signal: stop,
     settle: async (record: AttemptRecord) => void settled.push(record),

@@ -90,7 +90,7 @@ it('sees a change within a second, uses a copy while Postgres is away, or else f
   nowMs += 60_000
   expect(await enabled()).toBe(false)
 
-  // A copy from an older worker that did not know network, packages, commands and encryption.
+  // A copy from an older worker, whose policies had no network, packages, commands, templates or encryption.
   const { tenant, caps } = await cache.read(ASKED)
   const { network: _n, packages: _p, commands: _c, templates: _t, encrypt_outputs: _e, ...older } = tenant!
   const copy = { policy: older, caps, template: null, at_ms: nowMs }
@@ -100,7 +100,8 @@ it('sees a change within a second, uses a copy while Postgres is away, or else f
     await redis.hset('cfd:{acme}:policy', '', strange)
     await expect(cache.read(ASKED)).rejects.toMatchObject({ code: 'store_unavailable' })
   }
-  // From a worker whose clock is ahead: such a copy never gets older, so nothing would ever replace it.
+  // A copy from a worker whose clock is two hours ahead. It must not count as new until this worker's clock
+  // gets there.
   const ahead = { policy: tenant, caps, template: null, at_ms: nowMs + 7_200_000 }
   await redis.hset('cfd:{acme}:policy', '', JSON.stringify(ahead))
   await expect(cache.read(ASKED)).rejects.toMatchObject({ code: 'store_unavailable' })

@@ -16,7 +16,7 @@ afterAll(async () => {
 })
 
 let count = 0
-/** A tenant of its own for each test. */
+/** Gives these caps to a new tenant, so that tests do not share one. */
 async function tenantWith(caps: Partial<TenantCaps> = {}): Promise<string> {
   const tenant = `tenant-${++count}`
   await open.admission.setCaps(tenant, { ...DEFAULT_TENANT_CAPS, ...caps })

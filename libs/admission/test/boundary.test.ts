@@ -1,4 +1,4 @@
-/** At the edge of a window every call uses one window: its count, cap and reset. */
+/** At the edge of two windows, each call uses the count, cap and reset of only one of them. */
 import { DEFAULT_TENANT_CAPS } from '@cofferdam/contract'
 import { isolatedRedis, type TestServer } from '@cofferdam/embedded/testing'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'

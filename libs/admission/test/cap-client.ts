@@ -1,7 +1,7 @@
 /**
- * A process full of clients that compete for the caps of one tenant (started by never-passed.test.ts): its
- * own attempts and attempts that other processes try too, random refunds (each tried twice), and random
- * leases that are never released. Prints one JSON line of totals at its end, unless it is killed.
+ * One of the processes that never-passed.test.ts starts. Its clients compete for the caps of one tenant. They
+ * make attempts, some of which other processes make too. They refund some at random, each twice, and never
+ * release some leases. Prints one JSON line of totals at its end, unless it is killed.
  */
 import { type ExecutionId, uuidv7Hex } from '@cofferdam/contract'
 import type { Refused } from '../src/index.ts'
@@ -55,7 +55,7 @@ async function one(
   tenantId: string,
 ): Promise<Refused['dimension'] | null> {
   const executionId = pickExecution()
-  // One agent per execution, so that a refund goes to that agent's hour.
+  // All processes use the same agent for an execution, so that a refund changes the hour that was charged.
   const agentId = `agent-${Number.parseInt(executionId.slice(-6), 16) % orders.agents}`
   const key = { tenantId, agentId, executionId, attempt: 1 }
   const verdict = await admission.admit(key)

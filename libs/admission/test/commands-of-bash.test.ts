@@ -1,6 +1,6 @@
 /**
- * Compares with bash itself: it runs generated texts with a PATH of stubs that only write down their name.
- * The parser must have found every name (or have called the text unclear).
+ * Compares our parser with bash. Bash runs generated texts with a PATH of stubs that only write down their
+ * name. The parser must find every name that bash ran, or call the text unclear.
  */
 import { spawnSync } from 'node:child_process'
 import {
@@ -24,7 +24,7 @@ import { commandsOfText } from '../src/command-policy/find-commands.ts'
 /** Stubs. Nothing else can be started except the wrappers. */
 const STUBS = ['aa', 'bb', 'cc', 'dd']
 const WRAPPERS = ['env', 'timeout', 'nice', 'nohup', 'xargs', 'find', 'bash', 'setsid', 'stdbuf']
-/** Each run starts a bash that starts programs. */
+/** Only a few runs, because each starts a bash that starts programs. */
 const RUNS = isLongTier() ? 400 : 80
 
 let dir = ''

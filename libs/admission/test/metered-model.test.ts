@@ -116,7 +116,7 @@ describe('reservations', () => {
         /** Attempts of dead owners, running or recorded. */
         let orphans: Run[] = []
         /**
-         * What attempts that were running when everything was lost will charge. They add it even beyond the
+         * What attempts are charged that were running when everything was lost. Redis adds it even beyond the
          * limit.
          */
         const unreserved = { cpuMs: 0, cost: 0 }
@@ -140,7 +140,7 @@ describe('reservations', () => {
             const marker = await open.redis.get(`cfd:{${tenantId}}:seeded`)
             const marked = marker !== null && marker !== 'another life'
             const verdict = await open.admission.admit(key, most)
-            // Counters that are not restored yet say nothing. Restored counters alone decide.
+            // The values above decide what is admitted only if the counters are already restored.
             if (marked && verdict.admitted) expect(fits('cpuMs') && fits('cost')).toBe(true)
             if (verdict.admitted) {
               const charged = {
@@ -164,8 +164,8 @@ describe('reservations', () => {
             const run = pick(who % 2 === 0 ? running : recorded)
             if (run === undefined) continue
             if (run.admitted?.serverRun !== FORGOTTEN) orphans.push({ ...run, admitted: null })
-            // Without a row, nobody continues an attempt from before a loss. This model has no recount that
-            // would find its reservation.
+            // Admitted before a loss: nobody continues the attempt if it has no row. If it has one, it still
+            // has to be settled, because no recount in this model would find its reservation.
             else if (rows.has(run.key.executionId)) recorded.push(run)
           } else if (what === 'end') {
             const run = pick(orphans)

@@ -112,7 +112,8 @@ describe('admission', () => {
               book.leased.delete(step.who)
               break
             case 'releaseStale':
-              // Only a charge distinguishes old and new owner. Without a charge nobody works on the attempt.
+              // Release the lease of an old owner only while the attempt is charged, because only the charge
+              // distinguishes the old owner from the new one.
               if (mine.length > 1 && book.charged.has(step.who)) await open.admission.release(mine[0]!)
               break
           }

@@ -135,7 +135,7 @@ describe('32 clients in 4 processes', () => {
 
   it('leave exact counts when processes are killed at any time', async () => {
     const tenant = 'killed'
-    // Processes that are to be killed run until then, however late that is.
+    // A process that is to be killed does not end before, however long the test takes to kill it.
     const caps = { tenant_daily: 400, agent_hourly: 60, concurrency: 200 }
     const fighters = await fight(tenant, caps, 300, (process) => (process < 3 ? 'killed' : 250))
     for (const [i, { child, ended }] of fighters.slice(0, 3).entries()) {

@@ -29,7 +29,7 @@ it('admits at most 1.2 times the rate per second, over all callers', async () =>
       return performance.now() - startedAt
     }),
   )
-  // 10 at once, the other 30 at 50 a second.
+  // 10 calls pass at once, and the other 30 at 50 a second.
   expect(turns.filter((at) => at < 20).length).toBeLessThanOrEqual(12)
   expect(Math.max(...turns)).toBeGreaterThan(570)
 })

@@ -127,7 +127,7 @@ describe('seeding', () => {
     const open = openAdmission(server.url, {
       ...LONG_WINDOWS,
       loadCaps: async () => {
-        // The first reader sees the caps before the change, which happens while it reads.
+        // The caps change during the first read, which still returns the old caps.
         if (reads++ > 0) return { ...DEFAULT_TENANT_CAPS, tenant_daily: 5 }
         await setter.admission.setCaps('racing', { ...DEFAULT_TENANT_CAPS, tenant_daily: 5 })
         return { ...DEFAULT_TENANT_CAPS, tenant_daily: 900 }
@@ -206,7 +206,8 @@ describe('after Redis lost data', () => {
     if (!verdict.admitted) throw new Error('unreachable')
     const { lease, chargedAtMs } = verdict
     const used = async () => (await open.admission.usage('waited')).tenant_daily.used
-    // The owner ended, but its row is not stored yet: the ledger entry stays as long as that of a running one.
+    // The worker releases the attempt before its row is stored, so the ledger entry lives as long as that of
+    // a running attempt.
     await open.admission.release(lease, { settled: false, settlement: { cpuMs: 0, cost: 0 } })
     expect(await open.redis.pttl(keys.charge(lease))).toBeGreaterThan(LEDGER_TTL_MS - 60_000)
     await open.admission.keepEarlierCharge({ ...lease, chargedAtMs })
@@ -259,7 +260,7 @@ describe('after Redis lost data', () => {
     await first.stop()
     const second = await startRedis({ dataDir, durable: true })
     try {
-      // All 3 survived. One is recorded, the others are in flight.
+      // All 3 charges survived the restart. One attempt is recorded, the others are in flight.
       recorded = 1
       ended = [attempts[0]!]
       await vi.waitFor(
@@ -274,7 +275,8 @@ describe('after Redis lost data', () => {
     }
     const third = await startRedis({ dataDir, durable: true })
     try {
-      // As if the last second of the append-only file was lost: 9 are recorded, 4 counted, 3 of them run.
+      // As if Redis lost the last second of its append-only file: 9 attempts have rows, but Redis counts only
+      // 4, of which 3 still run.
       recorded = 9
       await vi.waitFor(async () => expect((await open.admission.usage('again')).seeded).toBe(false), {
         timeout: 30_000,
@@ -298,7 +300,7 @@ describe('after Redis lost data', () => {
       const nowMs = Number(seconds) * 1000 + Number(micros) / 1000
       expect(nowMs).toBeGreaterThan(verdict.chargedAtMs + 3 * leaseMs)
     }, 20_000)
-    // As if Redis had the count from before the two attempts that are recorded now.
+    // As if Redis lost the charges of the two attempts that have rows now.
     await open.redis.hset('cfd:{away}:day', 'n', 1)
     await open.redis.set('cfd:{away}:seeded', 'another life')
     expect(await open.admission.admit(attemptOf('away'))).toMatchObject({
@@ -345,7 +347,8 @@ describe('after Redis lost data', () => {
       (open.redis as unknown as { commandQueue: unknown[] }).commandQueue.length
     try {
       expect((await open.admission.admit(attemptOf('sent-again'))).admitted).toBe(true)
-      // Redis delays its file writes for up to 2 s while the disk is slow, and this one must not be lost.
+      // Wait until the first admission is in Redis's file, so that the kill below cannot lose it. Redis
+      // writes up to 2 s late while the disk is slow.
       await vi.waitFor(
         async () => expect(await open.redis.info('persistence')).toContain('aof_buffer_length:0\r\n'),
         20_000,
@@ -355,7 +358,8 @@ describe('after Redis lost data', () => {
       await vi.waitFor(() => expect(unanswered()).toBe(1), 20_000)
       process.kill(server.pid, 'SIGKILL')
       await server.stop()
-      // As if the last second of the append-only file was lost: 9 are recorded, 1 is counted and still runs.
+      // As if Redis lost the last second of its append-only file: 9 attempts have rows, but Redis counts only
+      // 1, which still runs.
       recorded = 9
       server = await startRedis({ dataDir, durable: true })
       expect(await admitted).toMatchObject({ admitted: true })

@@ -33,7 +33,7 @@ it("concurrent admissions keep each tenant's caps, and a failing one fails alone
 
   const leases = verdicts.flatMap((verdict) => (verdict.admitted ? [verdict.lease] : []))
   await Promise.all(leases.map((lease) => admission.release(lease, { settled: true })))
-  // The first two still hold their leases.
+  // The first attempt of each tenant still holds its lease.
   expect((await admission.usage('many')).concurrency.running).toBe(1)
   expect((await admission.usage('few')).concurrency.running).toBe(1)
   open.close()

@@ -100,8 +100,8 @@ describe('when Redis cannot be asked', () => {
     })
     expect(late).toMatchObject({ admitted: false, dimension: 'unknown' })
     for (const charge of charges) expect(await charge).toMatchObject({ admitted: true })
-    // When a later call on the connection is answered, the late call is done. After one more, it is also
-    // undone.
+    // Redis answers in order. When it answers a later call on the connection, the late call is done. After
+    // one more answer, it is also undone.
     for (let calls = 0; calls < 2; calls += 1)
       await vi.waitFor(() => slow.admission.usage(tenant), { timeout: 20_000 })
     expect(await next.admission.chargedAtMs(key)).toBeTypeOf('number')

@@ -58,7 +58,7 @@ describe('connections of an execution', () => {
     const third = await openTunnel(bridge.port, target)
     expect(third.head).toMatch(/^HTTP\/1\.1 503/)
     expect(third.head).toContain('2 connections are open already')
-    // Reset the connection: a normal end would leave the origin's half open.
+    // Reset the connection, because after a normal end the connection to the origin would stay half open.
     open[0]?.socket.resetAndDestroy()
     third.socket.destroy()
     await until('a free place', () => bridge.egress.hosts.length === 1)
@@ -117,7 +117,8 @@ describe('connections of an execution', () => {
     await using origin = await startTcpOrigin(() => undefined)
     await using hasty = await startBridge({ config: { ...reachable(origin.port), header_timeout_ms: 50 } })
     expect(await sendRaw(hasty.port, 'GET http://slow.exam')).toBe('')
-    // A bridge of its own: a process that stands still for 50 ms would end the requests below.
+    // A second bridge without the short header timeout: otherwise a process that stalls for 50 ms would end
+    // the requests below.
     await using bridge = await startBridge({ config: { ...reachable(origin.port), idle_timeout_ms: 50 } })
     expect(await getRaw(bridge.port, `http://a.example:${origin.port}/`)).toMatch(/^HTTP\/1\.1 504/)
     const tunnel = `CONNECT a.example:${origin.port} HTTP/1.1\r\nHost: a\r\n\r\n`

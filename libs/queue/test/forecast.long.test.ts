@@ -79,7 +79,9 @@ class Clock {
   }
 }
 
-/** Puts all requests in one turn of the event loop, so that they reach Redis together and in this order. */
+/**
+ * Puts 100 requests in one turn of the event loop, then the next 100, so that they reach Redis in this order.
+ */
 async function put(producer: Producer, tenants: readonly Tenant[], each: number): Promise<number> {
   const requests = Array.from({ length: each }, (_, n) =>
     tenants.map(({ tenant, agents, ms }) =>
@@ -147,7 +149,8 @@ describe('position and ETA', () => {
       const fromMs = clock.nowMs
       const from = clock.starts.length
       const accepted = await put(producer, tenants, Math.ceil(400 / tenants.length))
-      // Read the forecasts after all puts, because a later execution of a tenant with more weight may pass.
+      // Read the forecasts after all puts, because a later execution of a tenant with more weight may
+      // overtake an earlier one.
       const said = new Map(
         (await Promise.all(tenants.map(({ tenant }) => producer.live(tenant, 500))))
           .flat()
@@ -157,8 +160,8 @@ describe('position and ETA', () => {
       clock.endAll()
       const etaErrors: number[] = []
       const placeErrors: number[] = []
-      // Skip executions of the first two windows. They wait so briefly that an error of one turn exceeds 25
-      // %.
+      // Skip as many executions as three times the slots. They wait so briefly that an error of one run
+      // exceeds 25 %.
       for (const [place, started] of clock.starts.slice(from).entries()) {
         if (place < 3 * SLOTS) continue
         const { position, eta_ms } = said.get(started.id) ?? { position: NaN, eta_ms: NaN }

@@ -162,7 +162,8 @@ describe('putting an execution back', () => {
     const first = await producer.put(requestOf({ tenant_id: 'capped', agent_id: 'first' }), {
       awaitReply: true,
     })
-    // Other executions of the tenant that were already released are recalled.
+    // Put the second execution only after the tenant was parked. If it was released before, it would be
+    // recalled.
     await parked.opened
     const second = await producer.put(requestOf({ tenant_id: 'capped', agent_id: 'second' }), {
       awaitReply: true,

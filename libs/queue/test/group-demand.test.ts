@@ -7,7 +7,7 @@ import { endWith, gate, requestOf } from './fixtures.ts'
 import { startBench, type Bench } from './support.ts'
 
 let bench: Bench
-/** Executions end when it opens. */
+/** Executions run until this gate opens. */
 let over = gate()
 const announced: AsyncDisposable[] = []
 beforeAll(async () => {
@@ -62,7 +62,7 @@ const beating = (count: number) =>
     expect(await bench.redis.hlen(KEYS.versions)).toBe(announced.length)
   }, 20_000)
 
-/** Waits until so many executions are outstanding in the lane. */
+/** Waits until this number of executions of the lane are released or running. */
 const outstanding = (count: number) =>
   vi.waitFor(async () => expect(await bench.redis.zcard(`${KEYS.out}interactive`)).toBe(count), 20_000)
 
@@ -90,7 +90,7 @@ it('counts for each group what only it can run, and half of what two groups can 
       ),
     )
   expect(await demand()).toEqual({ small: [0, 0], large: [0, 0] })
-  // The window of one slot is two executions.
+  // For one slot, the queue releases up to two executions.
   const all: Accepted[] = [...(await put(2, 'docker')), ...(await put(2, 'process'))]
   await outstanding(4)
   all.push(...(await put(6, 'docker')), ...(await put(3, 'process')), ...(await put(5)))
@@ -123,7 +123,7 @@ it('leaves out what more workers would not start', async () => {
   await beating(1)
   await producer.setTenantLimits('narrow', { weight: 1, concurrency: 3, max_queued: null })
   await producer.setTenantLimits('wide', { weight: 1, concurrency: 100, max_queued: null })
-  // The window of two slots is three executions.
+  // For two slots, the queue releases up to three executions.
   for (let n = 0; n < 3; n++) await producer.put(requestOf({ tenant_id: 'wide' }))
   await outstanding(3)
   for (let n = 0; n < 10; n++) await producer.put(requestOf({ tenant_id: 'narrow' }))

@@ -65,10 +65,10 @@ it.each(['checkpoint', 'workspace'] as const)(
       const record = KEYS.record + one.executionId
       await bench.redis.set(key, 'of the new owner')
       const late = () => one.keep(what, one.executionId, 'late', MINUTE_MS)
-      // Another worker has taken it.
+      // As if another worker had taken the execution.
       await bench.redis.hset(record, 'f', one.fence + 1)
       await expect(late()).rejects.toMatchObject({ code: 'fenced' })
-      // It waits for its next attempt.
+      // As if the execution waited for its next attempt.
       await bench.redis.hset(record, 'f', one.fence, 's', 'queued')
       await expect(late()).rejects.toMatchObject({ code: 'fenced' })
       expect(await bench.redis.get(key)).toBe('of the new owner')

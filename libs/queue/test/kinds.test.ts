@@ -103,7 +103,7 @@ it('does not let a backlog for one kind of worker, or of one tenant, block the o
   })
   expect(await producer.wait(light.execution_id, { timeoutMs: 30_000 })).toMatchObject({ ok: true })
   // Position and ETA count only the 2 slots that can serve this execution. The fair order puts none of the 40
-  // before the other tenant.
+  // waiting executions before those of the other tenant.
   const other = await producer.put(requestOf({ tenant_id: 'light', backend: 'docker' }), { awaitReply: true })
   expect(other.position).toBeLessThan(5)
   stuck.open()

@@ -20,7 +20,7 @@ it('finds a match behind thousands of others in a later page, and each match onc
   const put = async (agent: string) =>
     (await producer.put(requestOf({ agent_id: agent, delay_ms: 3_600_000 }))).execution_id
   const rare = [await put('rare'), await put('rare')]
-  // The scripts of one turn of the event loop go together, in order.
+  // All calls of one turn of the event loop reach Redis together, in their order.
   for (let left = LOOKED_AT + MORE; left > 0; left -= MORE)
     await Promise.all(Array.from({ length: MORE }, () => put('common')))
 

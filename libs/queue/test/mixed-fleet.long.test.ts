@@ -41,7 +41,7 @@ interface Start {
   worker: string
 }
 
-/** Runs everything on four workers, which all wait until all is enqueued. Returns the starts in their order. */
+/** Enqueues everything, then runs it on four workers. Returns the starts in their order. */
 async function measure(offersOf: (worker: string) => readonly Offer[]): Promise<Start[]> {
   const producer = bench.producer()
   for (const [tenant, weight] of Object.entries(WEIGHTS))

@@ -78,7 +78,7 @@ it('gives records of a later version only to workers that read them', async () =
   await vi.waitFor(() => expect(ran).toEqual(['today old']), 20_000)
   expect(await bench.producer().get(old.execution_id)).toMatchObject({ status: 'ended' })
   expect(await readBacklogVersions(bench.redis)).toEqual({ executions: 1, byVersion: new Map([[NEWER, 1]]) })
-  // An older process cannot read it, and can cancel it.
+  // An older process cannot read the newer record, but it can cancel the execution.
   await expect(bench.producer().request(waits.execution_id)).rejects.toMatchObject({ code: 'record_too_new' })
   await bench.producer().cancel(waits.execution_id)
   expect(await later.producer.wait(waits.execution_id, { timeoutMs: 30_000 })).toMatchObject({

@@ -154,7 +154,7 @@ describe('a lost job', () => {
     const idle = bench.consumer({ slots: 1 })
     await vi.waitFor(async () => expect((await producer.stats()).workers).toHaveLength(1), 20_000)
     await idle.drain({ graceMs: 0 })
-    // Open the window by hand, so that the put releases the execution while no worker takes it.
+    // Pretend that workers have free slots, so that the put releases the execution while no worker takes it.
     await bench.redis.hset('{cofferdam}:window', 'total', 2, 'interactive', 2, 'routine', 1)
     const { execution_id } = await producer.put(requestOf(), { awaitReply: true })
     const job = `{cofferdam}:interactive:${execution_id}`

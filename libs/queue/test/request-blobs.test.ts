@@ -28,7 +28,7 @@ async function lives(): Promise<number[]> {
   const keys = await bench.redis.keys('{cofferdam}:blob:*')
   return Promise.all(keys.map((key) => bench.redis.pttl(key)))
 }
-/** At most a day less than the full life, which is far more than the short one. */
+/** Within a day of the full life, so it is not the short life of a minute. */
 const KEPT = expect.toSatisfy((ms: number) => ms > QUEUE_BOUNDS.blobTtlMs - 24 * 3_600_000)
 const SHORT = expect.toSatisfy((ms: number) => ms > 0 && ms <= 60_000)
 

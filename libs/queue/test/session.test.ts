@@ -135,7 +135,8 @@ describe('executions of one session', () => {
     const others = await Promise.all(Array.from({ length: 20 }, () => producer.put(requestOf())))
     await allEnd(producer, others)
     expect(ran.filter(({ key }) => key === 'busy')).toHaveLength(1)
-    // Position and ETA of those that wait behind the front follow the session's own order.
+    // Executions that wait behind the first one of their session have positions and ETAs in the session's
+    // order.
     const states = await Promise.all(busy.slice(1).map((a) => producer.get(a.execution_id)))
     expect(states.map((state) => state?.status)).toEqual(states.map(() => 'queued'))
     const positions = states.map((state) => state?.position ?? -1).toSorted((x, y) => x - y)
@@ -216,7 +217,8 @@ describe('cancelling an execution of a session', () => {
     await allEnd(producer, [await producer.put(inSession('one'))])
     const blocker = await producer.put(requestOf({ agent_id: 'slow' }))
     await vi.waitFor(() => expect(ran).toHaveLength(2), 20_000)
-    // The only slot is taken, so the front waits assigned to the worker, and the others wait behind it.
+    // The only slot is taken. The first execution of the session waits, assigned to the worker, and the
+    // others wait behind it.
     const [front, second, third] = [
       await producer.put(inSession('one')),
       await producer.put(inSession('one')),

@@ -35,8 +35,8 @@ it('reads 10,000 tenants in calls of 100, and says that there are more', async (
   // One extra page of names shows that there are more tenants than fit.
   expect(calls('zrangebylex')).toBeLessThanOrEqual(12)
   expect(calls('evalsha') + calls('eval')).toBeLessThanOrEqual(101)
-  // For each tenant: its counters, its limits, and a look into two rings. If its runs are long, also the
-  // window.
+  // For each tenant: its counters, its limits, and its score in two rings (the fair orders). If its runs are
+  // long, also the window.
   const inside = ['hmget', 'hget', 'zscore'].reduce((sum, name) => sum + calls(name), 0)
   expect(inside).toBeLessThanOrEqual(10_000 * 8)
 })

@@ -98,7 +98,7 @@ describe('the figures of tenants', () => {
     expect(heavy.running + heavy.waiting.interactive).toBe(5)
     expect(routines.running + routines.waiting.routine).toBe(4)
     expect(heavy.running + routines.running).toBe(2)
-    // A worker has two of the three released ones.
+    // A worker has taken two of the three released executions.
     expect(snapshot.held).toHaveLength(2)
     for (const { sinceMs } of snapshot.held) expect(snapshot.atMs - sinceMs).toBeLessThan(60_000)
     const standing = standings(snapshot.tenants)
@@ -196,7 +196,8 @@ describe('the order of tenants', () => {
     const { starts, next } = steppedWorker(1)
     await put(producer, 'slow', 3)
     await vi.waitFor(() => expect(starts).toHaveLength(1), SOON)
-    // Two were released, each charged 0.1 s / 0.5 = 0.2. The clock is at the start of the second, 0.2.
+    // Two executions were released, each charged 0.1 s / 0.5 (the weight) = 0.2. The virtual clock is at the
+    // start of the second one, 0.2.
     const lag = async (tenant: string) =>
       standings((await producer.tenants()).tenants).get(tenant)?.virtualLag
     expect(await lag('slow')).toBeCloseTo(0.2, 6)

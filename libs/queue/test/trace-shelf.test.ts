@@ -89,7 +89,7 @@ describe('the trace shelf', () => {
     for (const id of ['a', 'b', 'c', 'd']) {
       const before = Date.now()
       await run(redis, SCRIPTS.shelve, KEYS.window, [id, '[1]', 8, 3, 60_000])
-      // Traces are ordered by millisecond, so the next one must come in a later one.
+      // Traces are ordered by millisecond, so add the next trace in a later millisecond.
       await expect.poll(() => Date.now() > before, { timeout: 20_000 }).toBe(true)
     }
     expect(await redis.zrange(KEYS.traces, 0, '-1')).toEqual(['b', 'c', 'd'])

@@ -72,7 +72,8 @@ describe('a schedule', () => {
     const schedules = createSchedules(stage.connect('producer'), (error) => void errors.push(error))
     await schedules.apply(routine)
     await schedules[Symbol.asyncDispose]()
-    // The first time is a second after the routine's creation, or later on a slow machine.
+    // The first tick is due a second after the routine's creation, or some whole seconds later on a slow
+    // machine.
     const [, first] = await stage.redis.zrange('{cofferdam}:routine-ticks:repeat', '0', '-1', 'WITHSCORES')
     expect((Number(first) - Date.parse(routine.created_at)) % 1000).toBe(0)
     await until('four moments to pass', async () => Date.now() > Number(first) + 3500)

@@ -8,7 +8,7 @@ import { join } from 'node:path'
 
 export interface HardwareVirtualisation {
   hardware: boolean
-  /** The first thing that is missing; null with hardware. */
+  /** The first requirement that is missing. Null if `hardware` is true. */
   why: string | null
   fix: string | null
 }

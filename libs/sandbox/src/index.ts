@@ -1,6 +1,6 @@
 /**
  * Sandboxes on this host for programs of your own, without a queue, a database or a worker: see README.md.
- * Deadlines and output bounds are held here, with the same meaning as in a fleet.
+ * Deadlines and output bounds have the same meaning as in a fleet.
  */
 import { randomBytes } from 'node:crypto'
 import {
@@ -25,7 +25,9 @@ export interface OpenOptions {
   backend?: 'process' | 'docker' | 'gvisor' | 'none'
   /** The backend's own settings, as below `backends.<name>` in docs/configuration.md. */
   config?: object
-  /** Which interpreter waits. Default `python`. */
+  /**
+   * Language of the scripts that `run` gets as text. Its interpreter waits in the sandbox. Default `python`.
+   */
   language?: Language
   /** Default: soft stop after 25 s, kill after 30 s, 256 MiB of memory, 1 CPU, 64 MiB of disk. */
   limits?: Partial<Limits>
@@ -180,7 +182,7 @@ async function run(
   }, limits.soft_timeout_ms)
   const hard = setTimeout(() => {
     timedOut = 'hard'
-    // The caller's own dispose proves the end and reports a failure.
+    // Ignore a failure here. The caller disposes the sandbox too, and that call proves the end or throws.
     sandbox[Symbol.asyncDispose]().then(undefined, () => undefined)
   }, limits.hard_timeout_ms)
   const startedMs = performance.now()

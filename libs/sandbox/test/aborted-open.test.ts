@@ -49,8 +49,8 @@ function running(text: string): string[] {
 withBwrap.it('leaves no process of an open that is aborted while its helper forks', async () => {
   const marker = `fork${newSandboxId()}`
   const stand = join(runtimeDir, 'bwrap')
-  // Simulates bwrap between its clone and the moment at which the child dies with its parent: it never
-  // reports its child, and forks repeatedly. The trial start, without --info-fd, uses the real bwrap.
+  // Simulates a bwrap that has cloned its child, but has not yet made the child die with it. It never reports
+  // a child, and starts 150 processes. The trial start, without --info-fd, uses the real bwrap.
   writeFileSync(
     stand,
     `#!/bin/bash

@@ -237,8 +237,8 @@ os._exit(0)`),
       processConfigSchema.parse({ ...settings, cgroups: false, runtime_dir: runtimeDir }),
       {},
     )
-    // Takes up to twice the limit: the resource limits allow even more, and on a busy machine the memory
-    // watch looks late.
+    // Takes up to twice the limit, because on a busy machine the memory watch looks late. The resource limits
+    // allow even more.
     const program = python(`
 import time
 held = []

@@ -138,7 +138,8 @@ export function createSessionRegistry(deps: SessionsDeps): Sessions {
           const deadlineMs = info === null ? null : deadlineOf(info)
           if (heldUntilMs === null && deadlineMs !== null && deadlineMs <= nowMs)
             return { name, line: [member, score, nowMs + pauseAfter(nowMs - deadlineMs)] }
-          // Its holder may be writing the entry now, so it is checked again when the lease has ended.
+          // The session's holder may be writing the entry now, so check the session again when its lease has
+          // ended.
           await calls.script('move-due', [due], [member, score, heldUntilMs ?? deadlineMs ?? ''])
           return null
         }),

@@ -147,7 +147,7 @@ export function createLease({
     async forget() {
       assertHeld()
       const ended = current
-      // Cleared first, so that no renewal writes it back.
+      // Clear the entry first, so that no renewal writes it back.
       current = null
       await fenced('forget', [session, keys.tenant(name.tenantId)], [memberOf(name), REMEMBER_MS])
       if (ended === null) return

@@ -32,7 +32,7 @@ export interface Calls {
     /** Called with an answer that arrives after the deadline. */
     late?: (reply: Reply) => void,
   ): Promise<Reply>
-  /** The same deadline for plain commands. */
+  /** Gives a plain Redis command the same deadline. */
   bounded<T>(pending: Promise<T>, what: string): Promise<T>
 }
 

@@ -96,7 +96,9 @@ const OTHER_FIELDS = {
 } as const satisfies Partial<Record<keyof AuditRow, string>>
 type OtherField = keyof typeof OTHER_FIELDS
 
-/** A field of the audit row that no column stores is an error here. */
+/**
+ * Fields of the audit row that columns store. The `void` line below does not compile if one is missing here.
+ */
 type Stored =
   | (typeof TEXT_FIELDS)[number]
   | OtherField

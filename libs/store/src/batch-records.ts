@@ -23,7 +23,7 @@ const COMPANY_MS = 5
 /** One batch at the server, and one full batch on its way. */
 const MAX_IN_FLIGHT = 2
 /**
- * Records that may wait: those of a quarter of a second at the highest measured rate, and 128 MiB at 64 KiB
+ * Records that may wait: those of a quarter of a second at the highest measured rate, and 125 MiB at 64 KiB
  * each.
  */
 const MAX_WAITING = 2000

@@ -72,7 +72,8 @@ export function connect(options: ConnectOptions): Connection {
     db,
     async close() {
       closing = true
-      // A dead server never answers. After the statement timeout the kernel closes the connections.
+      // A dead server never answers, so wait for it only as long as for a statement. The kernel closes the
+      // connections when the process ends.
       await Promise.race([pool.end(), afterUnref(timeouts.statementMs)])
     },
   }

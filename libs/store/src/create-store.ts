@@ -70,7 +70,10 @@ export interface Store extends AsyncDisposable {
   record(record: AttemptRecord): Promise<{ inserted: boolean }>
   /** Null when it was not recorded, or has expired. */
   findAttempt(executionId: ExecutionId, attempt: number): Promise<AttemptRecord | null>
-  /** `tenantId` null means any tenant, for admins. Null if not ended, another tenant's, or expired. */
+  /**
+   * `tenantId` null means any tenant, for admins. Returns null if the execution has not ended, belongs to
+   * another tenant or has expired.
+   */
   findExecution(tenantId: string | null, executionId: ExecutionId): Promise<StoredExecution | null>
   listExecutions(filter: InvocationFilter): Promise<Page<ExecutionState>>
   listAudit(filter: InvocationFilter): Promise<Page<AuditRow>>
@@ -98,8 +101,8 @@ export interface Store extends AsyncDisposable {
   readonly codeInterpreters: CodeInterpreters
   readonly workspaces: Workspaces
   /**
-   * Access of another package to its own tables, for admins and workers: it sees all tenants. `what` names
-   * the data in messages.
+   * Gives another package access to its own tables. It sees all tenants, so it is for admins and workers
+   * only. `what` names the data in messages.
    */
   fleetTables<Schema>(what: string): FleetTables<Schema>
   readonly blobs: BlobStore
@@ -107,7 +110,7 @@ export interface Store extends AsyncDisposable {
   cursorKey(): Promise<Uint8Array>
   readonly retention: Retention
   readonly canEncrypt: boolean
-  /** Encrypts what is kept beside the store. Null without a key. */
+  /** Encrypts data that is kept outside of the store, such as paused sessions. Null without a key. */
   readonly sealedStreams: SealedStreams | null
   /** Resolves when results can be stored. Throws `store_unavailable` or `config_invalid` with what to do. */
   check(): Promise<void>
@@ -159,8 +162,8 @@ export async function createStore(options: StoreOptions): Promise<Store> {
       const attempt = await moveLargeText(record, blobs, keys)
       const key = attemptKey(attempt.executionId, record.audit.attempt)
       const inserted = await batcher.add(key, attempt).catch(async (error: unknown) => {
-        // If the row may exist, it needs the moved text, so keep it. If there is no row, the text expires
-        // with the execution's blobs.
+        // If the row may exist, keep the moved text, because the row refers to it. If there is no row, the
+        // text expires with the execution's blobs.
         if (!mayBeStored(error)) await dropMovedText(attempt, blobs)
         throw error
       })

@@ -75,7 +75,7 @@ async function ensureDays(
   attempts: readonly StorableAttempt[],
   knownDays: Set<string>,
 ): Promise<void> {
-  // Twice the days of the longest retention. Only IDs with wrong times exceed this.
+  // More than twice the days of the longest retention (180). Only IDs with wrong times exceed this.
   if (knownDays.size > 400) knownDays.clear()
   for (const day of new Set(attempts.map(dayOf))) {
     if (knownDays.has(day)) continue

@@ -67,7 +67,8 @@ export function keyConditions(filter: InvocationFilter): Condition[] {
   }
   if (filter.from !== undefined) {
     const fromMs = instant('from', filter.from)
-    // A row expires 1 to 180 days after it was made.
+    // A row expires 1 to 180 days after its execution was created. So Postgres can skip the partitions that
+    // expire on that day or before it.
     found.push(sql`execution_id >= ${firstUuidAt(fromMs)}`, sql`expires_on > ${dateOf(fromMs)}`)
   }
   if (filter.to !== undefined) {

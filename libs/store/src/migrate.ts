@@ -63,7 +63,7 @@ export async function migrate(
 async function applyPending(client: pg.Client, migrations: readonly Migration[]): Promise<void> {
   await client.query(`set lock_timeout = '${TURN_WAIT}'`)
   await client.query('select pg_advisory_lock($1)', [LOCK])
-  // If this throws, the end of the session unlocks it.
+  // If this throws, the lock is released when the connection ends.
   await client.query(
     'create table if not exists cofferdam_migrations (number integer primary key, name text not null, ' +
       'checksum text not null, applied_at timestamptz not null default now())',

@@ -1,10 +1,11 @@
 /**
  * Finishes an index that a migration made on the partitioned parent only. `create index` on the parent would
- * stop all writers until the last partition has it. So each partition gets it concurrently, outside of a
- * transaction, and it is attached then. A partition made later has it from its first row.
+ * stop all writers until the last partition has it. So this module builds each partition's index
+ * concurrently, outside of a transaction, and then attaches it to the parent's index. A partition made later
+ * has the index from its first row.
  *
- * An interrupted build is continued at the next start: the parent's index is invalid until all partitions
- * have it. Queries are right meanwhile, only slower.
+ * An interrupted build is continued at the next start, because the parent's index is invalid until all
+ * partitions have it. Queries are right meanwhile, only slower.
  */
 import type pg from 'pg'
 import { sqlState } from './store-errors.ts'
@@ -69,7 +70,9 @@ export async function buildPartitionIndexes(client: pg.Client): Promise<string[]
   return built
 }
 
-/** Names come from the catalogue, where ensure_partition made them of letters, digits and underscores. */
+/**
+ * Names go into the SQL as they are, because ensure_partition made them of letters, digits and underscores.
+ */
 async function build(client: pg.Client, { partition, valid }: Missing): Promise<void> {
   const name = `${partition}_finished`
   if (valid === false) await client.query(`drop index concurrently public."${name}"`)

@@ -30,7 +30,7 @@ export interface Retention {
   readonly isBucket: boolean
   /**
    * Finds tampering by the schema's owner, which triggers cannot refuse. Returns one sentence for each fault.
-   * Reads every row's day, at a second per million rows and for at most five minutes.
+   * Counts all rows by expiry day, at a second per million rows and for at most five minutes.
    */
   auditFaults(): Promise<string[]>
 }

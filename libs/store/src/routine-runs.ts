@@ -17,7 +17,7 @@ export interface RoutineTurn {
   recent: ExecutionId[]
 }
 
-/** Why a routine runs once. */
+/** The cause of one run of a routine. */
 export interface RoutineTrigger {
   /** Identifies the trigger: the scheduled time, or a word that the caller chose. */
   key: string

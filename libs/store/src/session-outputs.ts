@@ -22,7 +22,7 @@ import type { Database } from './tables.ts'
 
 const DAY_MS = 86_400_000
 /**
- * How many file operations of a run are looked at: as many as a page of audit rows scans keys
+ * Most file operations of a run that are looked at: as many as the keys that a page of audit rows scans
  * (invocation-pages.ts).
  */
 const SCAN = 5000
@@ -81,7 +81,10 @@ interface Stored extends Collection {
 
 type Db = Kysely<Database> | Transaction<Database>
 
-/** A page of at most `limit` outputs whose paths come after `after`. Throws `invalid_request` for a limit. */
+/**
+ * A page of at most `limit` outputs whose paths come after `after`. Throws `invalid_request` for an invalid
+ * limit.
+ */
 export async function listOutputs(
   db: Db,
   query: OutputsQuery & { limit: number; after?: string },

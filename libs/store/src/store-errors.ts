@@ -6,7 +6,10 @@
  */
 import { CofferdamError, isCofferdamError } from '@cofferdam/contract'
 
-/** Problems with connections, resources, operators, locks. 25006: a standby that is not promoted yet. */
+/**
+ * Classes: connection (08), resources (53), operator intervention (57), system error (58), rollback (40),
+ * lock not available (55). 25006: a standby that is not promoted yet.
+ */
 const AWAY_CLASSES = new Set(['08', '53', '57', '58', '40', '55'])
 const AWAY_CODES = new Set(['25006', 'XX000'])
 const AWAY_ERRNO = /^(ECONN|EPIPE|ENOENT|ETIMEDOUT|EHOST|ENET|ENOTFOUND|EAI_|EACCES|ENOTCONN)/

@@ -70,7 +70,7 @@ export interface Tenants {
   stopped(tenantIds: readonly string[]): Promise<Set<string>>
   /** Newest first. */
   events(tenantId: string, options?: EventQuery): Promise<TenantPolicyEvent[]>
-  /** The same, of all tenants and of the fleet. */
+  /** Events of all tenants and of the fleet, newest first. */
   allEvents(options?: EventQuery): Promise<FleetEvent[]>
   /** Adds an event for an action that changed no row. `details` becomes the event's field `after`. */
   recordAction(tenantId: string, action: TenantAction, details: object, actor: Author): Promise<void>

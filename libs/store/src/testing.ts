@@ -9,14 +9,17 @@ import { migrate } from './migrate.ts'
 import { migrationFiles, schemaChecksum } from './migration-files.ts'
 
 /**
- * Timeouts for a store that a test opens itself. It has no outbox that would help while Postgres is slow for
- * a second.
+ * Timeouts for a store that a test opens itself. Such a store has no outbox, so a write has to wait for a
+ * slow Postgres instead of failing after the default 2 s.
  */
 export const PATIENT_TIMEOUTS = { connectMs: 30_000, statementMs: 30_000 } as const
 
 export interface TestDatabase {
   url: string
-  /** Drops the database (open connections are cut) and stops the server when it was this test's own. */
+  /**
+   * Drops the database and cuts its open connections. Also stops the server if it was started for this
+   * database alone.
+   */
   drop(): Promise<void>
 }
 

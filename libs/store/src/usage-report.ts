@@ -83,8 +83,9 @@ function usageStatement({ tenantId, from, to, groupBy }: UsageQuery) {
       'invalid_request',
       'Expected `from` before `to`, and at most 186 days between them.',
     )
-  // A row expires at most 180 days after its execution was created, and the attempt is charged later than
-  // that. So no row of this range expires after this day.
+  // A row expires at most 180 days after its execution was created, and an attempt is charged after its
+  // execution was created. So no row charged before `to` expires after this day, and later partitions are not
+  // read.
   const lastExpiry = new Date(toMs + 180 * DAY_MS).toISOString().slice(0, 10)
   const key = KEYS[groupBy]
   return sql<Row>`

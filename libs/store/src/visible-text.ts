@@ -1,7 +1,7 @@
 /**
- * Storage of the visible stdout and stderr. Up to 16 KiB are in the result row. Of larger text, the row has
- * only the head. The blob store has the whole text, and a read puts it back. If the blob is gone, a read
- * returns the head. Both are encrypted if the record requires it.
+ * Stores the visible stdout and stderr. The result row contains up to 16 KiB of each. If a text is larger,
+ * the blob store contains all of it and the row only its head. A read returns the whole text, or the head if
+ * the blob is gone. Row and blob are encrypted if the record requires it.
  */
 import { CofferdamError, type AttemptRecord, type BlobStore, type ExecutionResult } from '@cofferdam/contract'
 import type { StorableAttempt } from './attempt-columns.ts'
@@ -48,7 +48,9 @@ export async function moveLargeText(
   }
 }
 
-/** Deletes what `moveLargeText` wrote, for a record that already existed. */
+/**
+ * Deletes what `moveLargeText` wrote, if the row was not inserted: it existed already, or the write failed.
+ */
 export async function dropMovedText(attempt: StorableAttempt, blobs: BlobStore): Promise<void> {
   for (const ref of [attempt.stdoutSpillRef, attempt.stderrSpillRef])
     if (ref !== null) await blobs.delete(ref)

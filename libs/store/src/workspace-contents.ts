@@ -11,7 +11,9 @@ import type { Database } from './tables.ts'
  */
 const WRITE_BATCH_BYTES = 4 * 1024 * 1024
 
-/** Binds sealed bytes to their place, so that they cannot be moved to another one. */
+/**
+ * Binds sealed bytes to their tenant, workspace and hash. Copied to another row, they cannot be decrypted.
+ */
 export const locationOf = (tenant: string, name: string, sha256: string): SealedLocation => ({
   tenant,
   location: `workspace/${name}/${sha256}`,

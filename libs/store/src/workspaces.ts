@@ -96,7 +96,8 @@ export function createWorkspaces(app: Kysely<Database>, keys: OutputKeys): Works
           const now = await find(tx, tenantId, name).forUpdate().executeTakeFirst()
           if (now?.version !== change.expectedVersion) return null
           const { expectedManifest: expected } = change
-          // `expected` was read from this row, so its files are in the same order.
+          // `expected` was read from this row, so its files are in the same order and the JSON texts can be
+          // compared.
           if (expected !== undefined && JSON.stringify(now.files) !== storedText(expected)) return null
           await tx
             .updateTable('workspaces')

@@ -5,7 +5,7 @@ import { sampleAttempt } from './sample-attempt.ts'
 
 export const MINUTE = 60_000
 export const HOUR = 60 * MINUTE
-/** A whole hour some hours ago. */
+/** The start of the hour six hours ago. */
 export const base = Math.floor(Date.now() / HOUR) * HOUR - 6 * HOUR
 export const iso = (ms: number): string => new Date(ms).toISOString()
 

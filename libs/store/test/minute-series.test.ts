@@ -27,7 +27,7 @@ describe('a few rows', () => {
       ended({ endMs: 40_000, waitMs: 900, runMs: 1, ending: 'cap_exceeded', backend: null, cost: null }),
       // Minute 2. Created a day before.
       ended({ endMs: 2 * MINUTE, waitMs: 24 * HOUR, runMs: 5000, backend: 'gvisor' }),
-      // Before, after, and of another tenant.
+      // Not counted: ended before or after the range, or of another tenant.
       ended({ endMs: -1, waitMs: 1, runMs: 1 }),
       ended({ endMs: 5 * MINUTE, waitMs: 1, runMs: 1 }),
       ended({ endMs: 1000, waitMs: 1, runMs: 1, tenant: 'globex', cost: 100 }),
@@ -108,7 +108,8 @@ describe('the work of tenants', () => {
   it('is the part of each attempt that lies in the range', async () => {
     const at = 3 * HOUR
     await record([
-      // Ended before, began in it, covers it, ended in it, begins after.
+      // An attempt that ended before the range, one that began in it, one that covers it, one that ended in
+      // it, and one that begins after it.
       ended({ endMs: at - 1, waitMs: 1, runMs: 100, tenant: 'w1' }),
       ended({ endMs: at + 70_000, waitMs: 1, runMs: 30_000, tenant: 'w1' }),
       ended({ endMs: at + 61_000, waitMs: 1, runMs: 90_000, tenant: 'w2' }),

@@ -48,7 +48,7 @@ describe('record', () => {
     expect(await rowsOf('sandbox_invocations', record.result.execution_id)).toBe(1)
     expect(await rowsOf('results', record.result.execution_id)).toBe(1)
     expect(await rowsOf('attempts', record.result.execution_id)).toBe(1)
-    // The text of the 63 others was deleted again.
+    // The other 63 records had stored their text too. It was deleted again.
     const blobs = readdirSync(t.blobDir, { recursive: true }).filter((path) =>
       String(path).includes(`${record.result.execution_id}/`),
     )

@@ -37,7 +37,7 @@ describe('the usage of a tenant', () => {
       failed,
       charged(today + 1000, 2),
       refused,
-      // Outside of the range, or of another tenant.
+      // Not counted: outside of the range, or of another tenant.
       charged(today - DAY_MS - 1, 100),
       charged(today, 1000, { tenant: 'other' }),
     ]

@@ -38,7 +38,7 @@ test('a workspace begins at version 0, and each commit adds one', async () => {
   expect(await workspaces.commit(at, change(1, { a: 'late' }))).toBeNull()
   const { version, manifest } = await workspaces.read(at)
   expect([version, [...manifest]]).toEqual([2, [['a', { sha256: sha('two'), size: 3, mode: 0o644 }]]])
-  // Contents without a path are deleted.
+  // Contents are deleted when no path has them any more.
   const contents = await workspaces.contents(at, [sha('one'), sha('two')])
   expect([...contents].map(([hash, bytes]) => [hash, Buffer.from(bytes).toString()])).toEqual([
     [sha('two'), 'two'],
@@ -112,7 +112,7 @@ test('a tenant with 1,000 workspaces gets no other one, but can use and replace 
 test('of several that create the last possible workspace at once, one succeeds', async () => {
   const { workspaces } = t.store
   await give('racing', BOUNDS.workspaces - 1)
-  // Commits wait for the gate, after everything else in their transactions.
+  // Commits wait for an advisory lock that the test holds, after everything else in their transactions.
   await t.owner(`
     create function wait_at_gate() returns trigger language plpgsql as
       $$ begin perform pg_advisory_xact_lock(1); return null; end $$;

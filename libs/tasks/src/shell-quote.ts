@@ -1,3 +1,3 @@
-/** One word for a POSIX shell, whatever it contains. */
+/** Quotes any text as one word for a POSIX shell. */
 export const quoted = (word: string): string =>
   /^[\w./:@%+=-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`

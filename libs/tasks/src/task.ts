@@ -38,7 +38,10 @@ type TaskProgram = Extract<Program, { type: 'tests' | 'install' }>
 export const isTask = (program: Program): program is TaskProgram =>
   program.type === 'tests' || program.type === 'install'
 
-/** Stands for the command of any task. A backend must be able to run it, and to take files. */
+/**
+ * Stands for the command of a task, which is planned only after the sandbox is open. The chosen backend must
+ * be able to run commands and to take files.
+ */
 export const TASK_CARRIER: Program = { type: 'command', shell: ':' }
 
 /**
@@ -81,7 +84,8 @@ function testsTask(plan: TestsPlan): Task {
       const stopped = end.ending !== 'ok' && end.ending !== 'error'
       const tests = {
         ...report,
-        // A runner that is asked to stop may still write a summary of the tests that it has run.
+        // A runner that is asked to stop may still write a summary of the tests that it has run. Such a
+        // report is not complete.
         complete: report.complete && !stopped,
         command: redact(report.command),
         failures: report.failures.map((failure) => ({

@@ -1,7 +1,7 @@
 /** Log messages of the API. All others are in log-records.ts. */
 import type { LogFacts } from './log-facts.ts'
 
-/** By message; `…` stands for the variable part. */
+/** The keys are the messages. `…` in a key stands for the variable part. */
 export const API_LOG_FACTS: Readonly<Record<string, LogFacts>> = {
   request: {
     level: 'info or debug',

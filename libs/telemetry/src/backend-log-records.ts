@@ -4,7 +4,7 @@
  */
 import type { LogFacts } from './log-facts.ts'
 
-/** By message; `…` stands for the variable part. */
+/** The keys are the messages. `…` in a key stands for the variable part. */
 export const BACKEND_LOG_FACTS: Readonly<Record<string, LogFacts>> = {
   'docker: no unix socket reaches into containers here; the attach stream is used': {
     level: 'info',

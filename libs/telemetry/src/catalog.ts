@@ -5,8 +5,8 @@
 import type { AttributeName, EventName, SpanName } from './names.ts'
 
 /**
- * The process that reports a name. The API reads the metrics of queue and fleet from Redis, so all its
- * replicas report the same.
+ * The process that reports a span or metric. The API reads the metrics of queue and fleet from Redis, so all
+ * its replicas report the same values.
  */
 export type Teller = 'api' | 'worker' | 'api and worker' | 'producer' | 'dispatcher'
 

@@ -18,7 +18,7 @@ export interface LoggerOptions {
   redact?: (text: string) => string
 }
 
-/** Keys whose value is always censored, at the top level and one below. */
+/** Keys whose value is always censored, at the top level and up to two levels below. */
 const SECRET_KEYS = [
   'authorization',
   'cookie',
@@ -86,8 +86,8 @@ const fdOf = (destination: 'stdout' | 'stderr'): number => (destination === 'std
 const asError = (error: unknown): Error => (error instanceof Error ? error : new Error(String(error)))
 
 /**
- * Redacts messages and arguments. If a line has an error but no message, pino would log the error's own
- * message unredacted.
+ * Redacts messages and arguments. If a line has an error but no message, the error's redacted message is
+ * added, because pino would log the original one.
  */
 function guardArguments(args: readonly unknown[], guard: GuardText): unknown[] {
   const [first, ...rest] = args.map((arg) => (typeof arg === 'string' ? guard(arg) : arg))

@@ -17,8 +17,7 @@ describe('the text guard', () => {
     for (let kept = 1; kept < SECRET.length; kept++) {
       const cut = `${'a'.repeat(SCAN_MAX - kept)}${SECRET}`.slice(0, SCAN_MAX)
       expect(guard(cut)).toMatch(/^a{2047}…$/)
-      // This also holds if the text before the cut secret gets much shorter, because other secrets are
-      // replaced.
+      // The part of the cut secret is also dropped if redaction makes the text before it much shorter.
       const shrinking = `${SECRET.repeat(220)}${'b'.repeat(SCAN_MAX)}`.slice(0, SCAN_MAX - kept) + SECRET
       expect(guard(shrinking.slice(0, SCAN_MAX))).not.toContain('sk-')
     }

@@ -47,7 +47,10 @@ export interface Instruments {
   traceDecided(decision: TraceDecision): void
 }
 
-/** Seconds: from a warm start (10 ms) to the longest run (24 h), each about 2-3 times the previous one. */
+/**
+ * Bounds in seconds, from less than a warm start (10 ms) to the longest run (24 h). Up to 60 s, each is 2 to
+ * 3 times the previous one. Above that, it is 4 to 12 times.
+ */
 const SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200, 86_400]
 /** Shares of a cap, finer near 1. */
 const SHARES = [0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1]

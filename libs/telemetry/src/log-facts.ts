@@ -1,6 +1,6 @@
 /** Documentation of log messages for operators. */
 
-/** The message itself is the stable name. */
+/** What operators should know about one log message. The message itself is its stable name. */
 export interface LogFacts {
   /**
    * `info or debug` is for the message `request`: it is logged at `info` for refusals and at `debug`
@@ -8,6 +8,6 @@ export interface LogFacts {
    */
   level: 'debug' | 'info' | 'warn' | 'error' | 'info or debug'
   from: 'api' | 'worker' | 'api and worker' | 'dispatcher'
-  /** What it means, and what to do. */
+  /** What the message means, and what an operator should do. */
   about: string
 }

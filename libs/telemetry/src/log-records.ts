@@ -7,7 +7,7 @@ import { BACKEND_LOG_FACTS } from './backend-log-records.ts'
 import { DISPATCHER_LOG_FACTS } from './dispatcher-log-records.ts'
 import type { LogFacts } from './log-facts.ts'
 
-/** By message; `…` stands for the variable part. */
+/** The keys are the messages. `…` in a key stands for the variable part. */
 export const LOG_FACTS: Readonly<Record<string, LogFacts>> = {
   'an interpreter was provisioned': {
     level: 'info',

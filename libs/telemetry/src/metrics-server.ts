@@ -26,7 +26,7 @@ export interface MetricsServer extends AsyncDisposable {
   readonly port: number
 }
 
-/** Longest scrape or probe. Prometheus gives up after 10 s. */
+/** A client must send its whole request within this time. Prometheus gives up after 10 s, too. */
 const REQUEST_MS = 10_000
 
 /** Starts listening. Rejects when the port is taken. */

@@ -12,7 +12,9 @@ const LEVELS: Record<number, { name: string; colour: number }> = {
 /** Fields that are already shown, or of no use to a reader. */
 const LEFT_OUT = new Set(['level', 'time', 'msg', 'err', 'pid', 'hostname', 'service', 'span_id'])
 
-/** Formats a line with its newline. A line that is not a JSON object is returned unchanged. */
+/**
+ * Formats a log line. The result ends with a newline. A line that is not a JSON object is returned unchanged.
+ */
 export function prettyLine(line: string, colours: boolean): string {
   const facts = readFacts(line)
   if (facts === null) return line

@@ -96,7 +96,8 @@ function render(metric: MetricData, { isOpen, exemplars }: Form): string[] {
         ),
       )
     case DataPointType.EXPONENTIAL_HISTOGRAM:
-      // Text format 0.0.4 has no sparse buckets, and none of our instruments uses them.
+      // Text format 0.0.4 has no sparse buckets, so only sum and count are shown. None of our instruments
+      // uses them.
       return lines(
         'summary',
         metric.dataPoints.flatMap((p) => totals(name, p.attributes, p.value)),

@@ -45,7 +45,7 @@ export interface DispatcherPoolReading {
   pool: string
   spareTarget: number
   sessions: number
-  /** Null if it is unknown. */
+  /** Work items that wait to be claimed. Null if the number is unknown. */
   depth: number | null
 }
 

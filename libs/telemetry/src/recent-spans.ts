@@ -17,7 +17,7 @@ export interface RecentSpan {
   name: string
   kind: 'internal' | 'server' | 'client' | 'producer' | 'consumer'
   service: string
-  /** Milliseconds since the epoch, with fractions. */
+  /** Milliseconds since the epoch. They are whole, because the SDK takes them from Date.now(). */
   start_ms: number
   duration_ms: number
   status: 'unset' | 'ok' | 'error'

@@ -16,7 +16,7 @@ export interface SamplingRules {
   slowMs: number
 }
 
-/** Default for slow units. The default hard deadline is 30 s. */
+/** Default of `slowMs`, a third of the default hard deadline (30 s). */
 export const DEFAULT_SLOW_MS = 10_000
 
 /** Decides about a unit whose last span, the root, has ended. */

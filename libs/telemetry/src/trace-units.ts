@@ -3,13 +3,14 @@
  * (trace-decision.ts).
  *
  *   span starts  without a parent in this process ─► starts a unit, as its root
- *                consumer span of an attempt      ─► the same, even if its producer is in this process (`up`)
+ *                consumer span of an attempt      ─► the same, even if its producer is in this process
  *                below a span of an open unit     ─► belongs to it, even if its parent came as a traceparent
  *   span ends    in an open unit ─► held; if it is the root ─► decided, passed on, dropped
- *                its unit has ended ─► follows the decision of its trace
+ *                in no open unit ─► follows the decision of its trace
  *
- * Bounded by SPANS_PER_UNIT per unit and MAX_HELD in total. Beyond that, the spans of the oldest units are
- * sent undecided. A span that never ends is dropped with its unit.
+ * A unit takes at most SPANS_PER_UNIT spans. Further ones follow the decision of their trace. If more than
+ * MAX_HELD spans are held in total, the spans of the oldest units are sent undecided. A span that never ends
+ * is dropped with its unit.
  */
 import { SpanKind } from '@opentelemetry/api'
 import type { ReadableSpan, SpanProcessor } from '@opentelemetry/sdk-trace'
@@ -46,7 +47,7 @@ interface Unit {
   spans: ReadableSpan[]
 }
 
-/** The processor does not use the network. */
+/** Creates the span processor. It sends nothing over the network itself, but passes spans to `sink`. */
 export function createTraceUnits(deps: TraceUnitsDeps): SpanProcessor {
   const { rules, sink } = deps
   /** Open units by span ID. A Map keeps the oldest unit first. */

@@ -33,8 +33,8 @@ const start = async (options: Partial<TelemetryOptions> = {}): Promise<Telemetry
 
 let traces = 0
 /**
- * A new trace ID. Its last 32 bits decide whether it is in the sampled share. Here they are half of their
- * range.
+ * A new trace ID. Its last 32 bits decide whether it is in the sampled share. Here they are in the middle of
+ * their range.
  */
 const newTraceparent = (): string =>
   `00-${(++traces).toString(16).padStart(24, '0')}80000000-b7ad6b7169203331-01`

@@ -18,7 +18,7 @@ const file = fc.oneof(
   fc.record({ path, content: fc.string({ maxLength: 20 }) }),
   fc.record({ path, content: fc.constantFrom(null, 7) }),
 )
-/** Mostly right, so that a good part of the inputs is accepted. */
+/** Generates valid values most of the time, so that many of the inputs are accepted. */
 const mostly = <T>(good: fc.Arbitrary<T>, ...bad: unknown[]): fc.Arbitrary<unknown> =>
   fc.oneof({ arbitrary: good, weight: 4 }, { arbitrary: fc.constantFrom(...bad), weight: 1 })
 const inputs = fc.oneof(

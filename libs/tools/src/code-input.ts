@@ -2,7 +2,7 @@
 import type { Issue, JsonSchema, ObjectSchema } from './json-schema.ts'
 import type { Language } from './languages.ts'
 
-/** A file that the model puts into the work directory first. */
+/** A file that the model puts into the work directory before the program runs. */
 export interface CodeFile {
   /** Relative to the work directory. */
   path: string
@@ -25,7 +25,7 @@ const SOURCE_BYTES = 1024 * 1024
 const FILES_MAX = 32
 const FILES_BYTES = 4 * 1024 * 1024
 const PATH_MAX = 512
-/** The key is the prefix, a dot and this name. A key of the API has at most 128 characters. */
+/** The key of a session is the prefix, a dot and this name. The API allows 128 characters for a key. */
 export const SESSION_NAME_MAX = 40
 const SESSION_NAME = `^[A-Za-z0-9_-]{1,${SESSION_NAME_MAX}}$`
 

@@ -26,7 +26,7 @@ export interface Problem {
 
 /**
  * - `ended`: the program ran. `ok` says whether it ended with status 0.
- * - `running`: it goes on, as after a wait that was too short, or it is a preliminary result.
+ * - `running`: the execution goes on because the wait was too short, or this is a preliminary result.
  * - `cancelled`: the SDK gave the call up, or somebody cancelled the execution.
  * - `refused`: nothing ran, because of invalid input, a policy, a cap or a full queue.
  * - `failed`: the platform failed.
@@ -36,7 +36,7 @@ export type CodeStatus = 'ended' | 'running' | 'cancelled' | 'refused' | 'failed
 export interface CodeResult {
   status: CodeStatus
   ok: boolean
-  /** Names the execution for the application: its full output, artifacts, audit row. */
+  /** With this ID, the application can read the execution's full output, artifacts and audit row. */
   execution_id?: string
   ending?: ExecutionResult['ending']
   exit_code?: number | null

@@ -33,7 +33,7 @@ export interface CodeTool {
   readonly schema: StandardSchema<CodeInput>
   /** Runs one program. Never rejects: failures, refusals and bad input are results. */
   run(input: unknown, call?: ToolCall): Promise<CodeResult>
-  /** The same, with preliminary results (`status: 'running'`) before the last one. */
+  /** Like `run`, but yields preliminary results (`status: 'running'`) before the last one. */
   stream(input: unknown, call?: ToolCall): AsyncGenerator<CodeResult, void, undefined>
   /** The result as text and image parts. `maxChars` is by default that of the tool. */
   forModel(result: CodeResult, options?: ModelOptions): ModelPart[]

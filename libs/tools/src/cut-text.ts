@@ -1,6 +1,6 @@
 /** Cuts long text for a model: the head and the tail stay, with the number of characters between them. */
 
-/** Room for the mark that replaces what is left out, in characters. */
+/** The most characters of the mark that replaces the removed text. */
 const MARK_MAX = 60
 
 const mark = (left: number): string => `… ${left} characters left out …`
@@ -37,7 +37,7 @@ export function keepLastLines(text: string, max: number): string {
     if (longer.length > room) break
     tail = longer
   }
-  // The last line alone is too long. Its head is kept, because that has the name of the error.
+  // The last line alone is too long. Half of the kept text is its head, because the head names the error.
   if (tail === '') return headAndTail(lines.at(-1) ?? '', max, 0.5)
   const head = wellFormed(text.slice(0, Math.floor((room - tail.length) / 4)))
   const more = room - tail.length - head.length

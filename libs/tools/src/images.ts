@@ -9,11 +9,11 @@ const IMAGES_MAX = 4
 const IMAGE_BYTES = 1024 * 1024
 
 const NAMED_IMAGE = /\.(png|jpe?g|webp)$/i
-/** How many images that a session has already shown are remembered. The oldest are forgotten first. */
+/** How many shown images are remembered, over all sessions. The oldest are forgotten first. */
 const SHOWN_MAX = 512
 
 export interface Images {
-  /** Fetches the images that the model has not seen yet. Failures to fetch leave the image out. */
+  /** Fetches the images that the model has not seen yet. An image that cannot be fetched is left out. */
   fetch(result: ExecutionResult, session: string | undefined, signal?: AbortSignal): Promise<CodeImage[]>
 }
 

@@ -45,7 +45,7 @@ export interface StandardSchema<Value> {
   }
 }
 
-/** The schema as objects of both standards. */
+/** The schema as one object of both standards. */
 export function standardSchema<Value>(
   schema: ObjectSchema,
   validate: StandardSchema<Value>['~standard']['validate'],

@@ -37,7 +37,8 @@ export async function* liveResults(
         wake = resolve
         if (ended !== undefined || recent.isNew()) resolve()
       })
-      // The result may follow at once. Output that arrives in the meantime comes with it.
+      // Waits up to 100 ms, because the final result may follow at once. If it does not, the preliminary
+      // result contains the output of that time.
       if (ended === undefined) await Promise.race([ending, later(PAUSE_MS)])
       if (ended !== undefined) break
       yield recent.take()

@@ -3,7 +3,7 @@ import type { ExecutionRequest, HttpClient } from '@cofferdam/client'
 import { LANGUAGES, type Language } from './languages.ts'
 import type { ToolCall } from './tool-call.ts'
 
-/** What the tool calls of the client. Every client that `createClient` makes has it. */
+/** The methods of the client that the tool calls. Every client from `createClient` has them. */
 export type ToolClient = Pick<HttpClient, 'enqueue' | 'wait' | 'stream' | 'cancel'> & {
   executions: Pick<HttpClient['executions'], 'output' | 'artifact'>
 }
@@ -84,7 +84,10 @@ export interface Settings extends CodeToolOptions {
   onProblem: (error: unknown) => void
 }
 
-/** Output in a result, bytes. Some SDKs keep results in their message history. */
+/**
+ * The most bytes of output in a result. They are few, because some SDKs keep results in their message
+ * history.
+ */
 const OUTPUT = { stdout_bytes: 32 * 1024, stderr_bytes: 16 * 1024 }
 /** The API's deadline if none is given. */
 const HARD_TIMEOUT_MS = 30_000

@@ -167,7 +167,10 @@ async function cancel({ client, onProblem }: Settings, id: Id): Promise<void> {
   }
 }
 
-/** The end of an output that was cut, if it is kept. Empty otherwise. */
+/**
+ * The end of the standard output, if the result has only its head and the API keeps all of it. Empty
+ * otherwise.
+ */
 async function tailOf({ client, onProblem }: Settings, result: ExecutionResult): Promise<string> {
   const { stdout_truncated, stdout_bytes, execution_id, stdout } = result
   if (!stdout_truncated || stdout_bytes > KEPT_BYTES) return ''
@@ -178,7 +181,8 @@ async function tailOf({ client, onProblem }: Settings, result: ExecutionResult):
     // A range may begin within a character.
     return text.replace(/^\ufffd+/, '').slice(-TAIL_BYTES)
   } catch (error) {
-    // Redaction can make the kept output shorter than what the program wrote.
+    // Redaction can make the kept output shorter than what the program wrote. The range then starts after its
+    // end.
     if (!isCofferdamError(error) || error.code !== 'range_not_satisfiable') onProblem(error)
     return ''
   }

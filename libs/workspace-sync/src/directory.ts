@@ -18,7 +18,7 @@ export interface ReadDirectory {
   refused: { path: string; reason: RuleRefusal | 'not_a_file' | 'bad_name' }[]
 }
 
-/** Throws `payload_too_large` when the files exceed a workspace. Never reads only a part. */
+/** Throws `payload_too_large` when the files exceed the limits of a workspace. Never reads only a part. */
 export async function readDirectory(
   root: string,
   rules: CompiledRules,

@@ -5,7 +5,7 @@
 
 /** Never copied in or out. */
 export const NEVER_NAMES: readonly string[] = [
-  // Folders where tools keep credentials, or caches of one machine.
+  // Files and folders where tools keep credentials, or caches of one machine.
   '.aws',
   '.azure',
   '.cache',
@@ -50,7 +50,10 @@ export const NEVER_NAMES: readonly string[] = [
   '*.token',
 ]
 
-/** Copied into sandboxes but not out, unless a rule says otherwise: programs outside of it obey them. */
+/**
+ * Copied into sandboxes but not out, unless a rule says otherwise, because programs outside of the sandbox
+ * obey these files.
+ */
 export const CONTROL_NAMES: readonly string[] = [
   // Agent platforms: the servers that an agent starts, its plugins, its schedule and its skills.
   '.copilot',

@@ -182,7 +182,7 @@ function createDraft(
     isFree: (path) => !index.clashes(path),
     collide(path, facts) {
       if (onConflict === 'host-wins' || onConflict === 'fail') conflicted.push({ path, kept_as: null })
-      // Even with `sandbox-wins`, because the colliding file is another file.
+      // This also applies to `sandbox-wins`, because the colliding file is another file.
       else keepBeside(path, facts)
     },
     result() {

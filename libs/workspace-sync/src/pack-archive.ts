@@ -64,7 +64,8 @@ async function entryOf(file: ProgramFile, at: number, limits: ArchiveLimits) {
   const isWorth =
     deflated.length < file.bytes.length && deflated.length * (limits.ratio / 2) > file.bytes.length
   const body = isWorth ? deflated : Buffer.from(file.bytes)
-  // Version 2.0, flag 0x800 (names are UTF-8). Both headers share it.
+  // The same in the local and the central header: version 2.0, flag 0x800 (names are UTF-8), method, date,
+  // CRC-32, sizes and the length of the name.
   const shared = Buffer.alloc(26)
   shared.writeUInt16LE(20, 0)
   shared.writeUInt16LE(0x800, 2)
@@ -75,7 +76,7 @@ async function entryOf(file: ProgramFile, at: number, limits: ArchiveLimits) {
   shared.writeUInt32LE(file.bytes.length, 18)
   shared.writeUInt16LE(name.length, 22)
   const tail = Buffer.alloc(14)
-  // The mode of a regular file, in the upper half.
+  // The upper half of the external attributes is the Unix mode of a regular file.
   tail.writeUInt32LE((0o100000 | (file.executable === true ? 0o755 : 0o644)) * 0x1_00_00, 6)
   tail.writeUInt32LE(at, 10)
   return {

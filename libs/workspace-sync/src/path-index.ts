@@ -1,4 +1,7 @@
-/** Detects collisions of paths: names of the same file on some file system, and a file that is a folder. */
+/**
+ * Detects paths that collide on some file system: two names of the same file, or a file that would also be a
+ * folder.
+ */
 import { BOUNDS, pathSchema } from '@cofferdam/contract'
 import { foldPart, foldPath } from './fold-names.ts'
 

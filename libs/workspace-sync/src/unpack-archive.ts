@@ -41,7 +41,7 @@ export async function unpackArchive(
   const bytes = Buffer.from(archive.buffer, archive.byteOffset, archive.length)
   const { entries, directoryAt } = readDirectory(bytes, limits)
   const files = entries.filter(({ isFolder }) => !isFolder)
-  // Before the names are indexed, because that costs the most.
+  // This check comes before the names are indexed, because indexing costs the most.
   if (files.length > limits.entries) throw new ArchiveRefusal('too_many_entries', null)
   await withPauses(refuseNames(entries))
   refuseSizes(files, bytes.length, limits)

@@ -66,7 +66,10 @@ async function deleteFile(root: FileHandle, path: string, found: Manifest | unde
   await removeEmptyFolders(root, path)
 }
 
-/** Compares bytes: a recreated file can have the same metadata. No await may come before the change. */
+/**
+ * Compares bytes, because a recreated file can have the same metadata. Callers must change the file right
+ * after this, without another await.
+ */
 async function refuseChanged(
   folder: FileHandle,
   name: string,

@@ -160,7 +160,8 @@ test('folds each name of an archive a few times, however deep its files lie', as
   const normalize = vi.spyOn(String.prototype, 'normalize')
   onTestFinished(() => normalize.mockRestore())
   expect(await unpackArchive(archive)).toHaveLength(files)
-  // Folding normalizes twice. Each path is checked, compared with those before it, and stored.
+  // Folding a name normalizes it twice. Each path is folded at most three times: to check it, to compare it
+  // with earlier paths, and to store it.
   expect(normalize.mock.calls.length).toBeLessThanOrEqual(files * (depth + 1) * 2 * 3)
 })
 

@@ -32,7 +32,7 @@ test('writes whole files with their modes, deletes files, and leaves no empty fo
 test('does not overwrite a file that was changed since it was read', async () => {
   await writeDirectory(root, { files: [file('a', 'old'), file('gone', 'old')], deleted: [] })
   const found = manifestOf([file('a', 'old'), file('gone', 'old')])
-  // Recreated with the same name, size and mode.
+  // Recreate the files with the same name, size and mode, so that these do not show the change.
   for (const name of ['a', 'gone']) await rm(join(root, name))
   await writeDirectory(root, {
     files: [file('a', 'own'), file('gone', 'own'), file('new', 'own')],

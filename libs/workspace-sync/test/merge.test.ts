@@ -140,7 +140,7 @@ test('leaves out what lies too deep, and leaves a deep file of the workspace as 
 
 const path = fc.constantFrom('a', 'A', 'b', 'a/x', 'a/y', 'b/c', 'B/c', '.env', 'a.conflict-j1', 'skills/s')
 const texts = fc.dictionary(path, fc.constantFrom('1', '2', '3', '4', ''), { maxKeys: 8 })
-/** A workspace never has two names of the same file. */
+/** Like every workspace, without two names of the same file (such as a and A). */
 const sound = texts.map((all) => merged({}, {}, all).texts)
 
 test('loses nothing: after a merge every version exists or is listed as refused', () => {

@@ -63,7 +63,10 @@ test('accepts the largest pattern, and several "**" in a row match as one does',
 })
 
 test('matches as the definition of the wildcards says', () => {
-  /** Word for word: `*` is any text within a name, `**` any folders, and a folder everything in it. */
+  /**
+   * The definition as code: `*` matches any text within a name, `**` any folders, and a folder everything in
+   * it.
+   */
   const matches = ([part, ...rest]: string[], names: string[]): boolean => {
     if (part === undefined) return true
     const [name, ...others] = names

@@ -95,7 +95,10 @@ if (stored !== undefined) {
     state: await sandboxes.serializeSessionState(session.state),
   })
 
-  /** Two runs that make their sandbox themselves: with a key the second finds the files of the first. */
+  /**
+   * Runs that make their sandbox themselves: two without a key, and two with a key, of which the second finds
+   * the files of the first.
+   */
   async function ownedSessions(): Promise<unknown[]> {
     const kept = createOpenAiAgentsSandboxClient({ ...options, sdk, key: 'conversation-1' })
     const list: Call[] = [['exec_command', { cmd: 'ls; touch note' }]]

@@ -15,7 +15,8 @@ async function run(one: Case): Promise<Seen | null> {
   for await (const part of stream) {
     if (part.type === 'error') throw part.error
     if (part.type !== 'tool-result' || part.dynamic === true) continue
-    // Output of a program that still runs is a preliminary result. The program ends only if it is given up.
+    // A preliminary result is the output of a program that still runs. The scenario aborts the program of the
+    // case `cancelled` once it has printed.
     if (part.output.stdout === 'begun\n' && part.preliminary === true) one.giveUp()
   }
   return seenBy(model)

@@ -1,6 +1,6 @@
 /**
- * The five calls that every SDK's scripted model makes, and what is written down of them. Each scenario runs
- * them with its SDK and prints one line of JSON, which agent-sdks.long.test.ts reads.
+ * The five calls that every SDK's scripted model makes, and a record of what the model saw. Each scenario
+ * runs them with its SDK and prints one line of JSON, which agent-sdks.long.test.ts reads.
  */
 import { createClient, createCodeTool, type CodeTool, type HttpClient } from '@cofferdam/tools'
 
@@ -72,7 +72,7 @@ export async function runCases(
 
 type Watched = HttpClient & { id(): string }
 
-/** The client, which tells what it enqueued. */
+/** Wraps the client so that it reports the ID of each execution that it enqueues. */
 function watch(client: HttpClient, onEnqueue: (id: `exe_${string}`) => void): Watched {
   let last = ''
   return {

@@ -1,4 +1,7 @@
-/** The SDK starts Claude Code, which needs its service. Its server object is called here over MCP instead. */
+/**
+ * The SDK itself would start Claude Code, which needs Anthropic's service. So this scenario calls the SDK's
+ * server object over MCP.
+ */
 import { createSdkMcpServer } from '@anthropic-ai/claude-agent-sdk'
 import { claudeAgentServer } from '@cofferdam/tools/claude-agent-sdk'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'

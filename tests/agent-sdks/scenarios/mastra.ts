@@ -10,7 +10,7 @@ await runCases('mastra', async (one) => {
     id: 'coder',
     name: 'coder',
     instructions: 'Run code.',
-    // Mastra takes models of the AI SDK, but its own type of them wants another result of doGenerate.
+    // Mastra takes models of the AI SDK, but its type for them expects a different result of doGenerate.
     model: model as never,
     tools: { run_code: createTool(mastraTool(one.tool)) },
   })

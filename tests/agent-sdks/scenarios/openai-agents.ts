@@ -6,7 +6,7 @@ import { runCases } from './cases.ts'
 setTracingDisabled(true)
 
 await runCases('openai-agents', async ({ tool: codeTool, input, toolCallId, signal }) => {
-  // As OpenAI's strict schemas demand: what is left out is null.
+  // OpenAI's strict schemas demand null for a field that is left out.
   const args = { files: null, ...input }
   const model = new ScriptedModel([
     [functionCall(codeTool.name, args, { callId: toolCallId })],

@@ -28,7 +28,7 @@ import type { Credentials, Target } from './target.ts'
 export const PREFIX = 'cfde2e'
 const DAY_MS = 86_400_000
 /**
- * A session starts within a second, and a program of the suites runs for less than that. The rest is reserve.
+ * Sessions start within a second, and programs of the suites run for less than a second. The rest is reserve.
  */
 const POLL_MS = 90_000
 
@@ -87,7 +87,7 @@ export async function openStage(target: Target): Promise<Stage> {
   const agentcore = { region: target.region, credentials_file: keyFile, ...target.backend }
   await writeFile(configFile, JSON.stringify({ backends: { agentcore } }))
   const worker = await fleet.startWorker({ COFFERDAM_CONFIG: configFile, COFFERDAM_LOG_LEVEL: 'debug' })
-  // Runs before the tenants are deleted, because running executions would hold their interpreters.
+  // Runs before the tenants are deleted, because an interpreter in use by an execution cannot be deleted.
   owned.defer(() => fleet.stopWorkers())
   const api = await fleet.runApi()
   const call = (as: StagedTenant, method: string, route: string): Promise<Response> =>

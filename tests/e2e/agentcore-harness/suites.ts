@@ -54,7 +54,7 @@ async function pilot(stage: Stage): Promise<void> {
   assert.equal(daily.used, (await stage.rows(tenant.id)).filter((one) => one.quota_charged).length)
 }
 
-/** At the cap a turn still completes: the refusal says when to try again, and nothing starts. */
+/** An execution over the cap is refused: the refusal says when to try again, and nothing starts. */
 async function capBreach(stage: Stage): Promise<void> {
   await untilWindowLasts(HOUR_MS, 60_000)
   const tenant = await stage.newTenant({ caps: { agent_hourly: 1 } })

@@ -1,4 +1,4 @@
-/** What the harness runs against: the double by default, or AWS if credentials are given. */
+/** What the harness runs against: the double by default, or AWS with `--live`. */
 import { startAccountDouble, type AccountDouble } from '@cofferdam/backend-agentcore/double'
 import { NODE } from '@cofferdam/backend-remote/double'
 

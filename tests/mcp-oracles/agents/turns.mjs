@@ -9,7 +9,7 @@ export const headers = { Authorization: process.env.COFFERDAM_MCP_AUTHORIZATION 
 
 const python = (source, more = {}) => ({ language: 'python', source, ...more })
 
-/** A red point. */
+/** A PNG image of one red pixel. */
 const PNG = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg=='
 const draw = `import base64; open("plot.png", "wb").write(base64.b64decode("${PNG}"))`
 

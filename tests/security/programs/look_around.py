@@ -136,7 +136,7 @@ guarded("locks", locks)
 guarded("mounts", lambda: sorted(" ".join(line.split()[4:6]) for line in text("/proc/self/mountinfo").splitlines()))
 for kind in ("shm", "sem", "msg"):
     guarded("sysv " + kind, lambda: len(text("/proc/sysvipc/%s" % kind).splitlines()))
-# Switches that a namespace has for itself.
+# Kernel settings of which each namespace has its own.
 for path in ("kernel/msgmax", "kernel/msgmni", "kernel/sem", "kernel/shmmax", "kernel/shm_rmid_forced", "kernel/pid_max", "fs/mqueue/queues_max", "fs/mqueue/msg_max", "net/ipv4/ip_local_port_range", "net/ipv4/ping_group_range", "net/core/somaxconn"):
     guarded("sys " + path, lambda: text("/proc/sys/" + path))
 for path in ("/tmp", "/dev/shm"):

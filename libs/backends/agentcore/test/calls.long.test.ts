@@ -7,7 +7,7 @@ import { callTool } from '../double/sessions.ts'
 import { describeAgentcore, invoke, run } from './at-double.ts'
 import { python } from '@cofferdam/backend-remote/testing'
 
-/** Complete tool results in which the cell does not answer. */
+/** Complete results of a tool without the answer of our program in the session (cell.py). */
 const UNANSWERED = {
   empty: { content: [], structuredContent: { stdout: '', stderr: '', exitCode: 0 } },
   sentence: { content: [{ type: 'text', text: 'Tool execution failed: internal error' }], isError: true },

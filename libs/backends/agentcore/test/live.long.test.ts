@@ -32,7 +32,7 @@ describeAgentcore('agentcore’s live output', (at) => {
   const open = async (program: Program, change: Partial<SandboxSpec> = {}, config = {}): Promise<Sandbox> =>
     await at.open(program, change, at.backend(config, { sessions }))
 
-  /** Runs it; `onStdout` receives the whole stdout so far with every piece. */
+  /** Runs the program. Calls `onStdout` with the whole stdout so far at each piece. */
   async function run(
     sandbox: Sandbox,
     program: Program,

@@ -148,7 +148,8 @@ describe('a tenant at provisioning', () => {
     await expect(provisioner({}, dies).reconcile(wanting(tenant))).rejects.toThrow('killed here')
     expect(await find(tenant)).toEqual([null, null])
     const [orphan] = double.stock.ready()
-    // A new generation has a new token, so the service reports a conflict of names.
+    // Forgetting raises the generation of the row. The next creation has a new token, so the service reports
+    // a conflict of names.
     await store.codeInterpreters.forget(tenant, 'default-public', null, 'test')
     const report = await provisioner().reconcile()
     expect(report?.interpreters).toMatchObject([

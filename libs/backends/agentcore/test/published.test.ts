@@ -1,4 +1,6 @@
-/** Client and double, compared with AWS's models: the client reads them, the double has their shapes. */
+/**
+ * The double has the members of AWS's models, and our client reads a result that AgentCore was seen to send.
+ */
 import * as agentcore from '@aws-sdk/client-bedrock-agentcore'
 import * as agentcoreControl from '@aws-sdk/client-bedrock-agentcore-control'
 import { expect, it } from 'vitest'
@@ -6,7 +8,10 @@ import type { z } from 'zod'
 import { CONTROL_SHAPES, DATA_SHAPES } from '../double/published.ts'
 import { consumeStream } from '../src/consume-stream.ts'
 
-/** A structure of the model: names of its members. The first `required` of them are mandatory. */
+/**
+ * A structure of the SDK's model: element 4 has the names of its members. The first ones are mandatory, and
+ * element 6 (`required`) is their number.
+ */
 type Modelled = readonly [number, string, string, unknown, readonly string[], unknown, number?]
 
 it.each([

@@ -32,7 +32,7 @@ describeAgentcore('agentcore’s refusals', (at) => {
     kind: 'http',
     ...more,
   })
-  /** Everything of it that a logger could write. */
+  /** All parts of the values that a logger could write. */
   const seen = (values: unknown): string =>
     JSON.stringify(values, (_name, value: unknown) =>
       value instanceof Error
@@ -134,7 +134,7 @@ describeAgentcore('agentcore’s refusals', (at) => {
 
   it('of a stop for a session started seconds ago are retried', async () => {
     const by = backend()
-    // However slow the machine is, the start was seconds ago.
+    // Stop the clock, so that the start was seconds ago however slow the machine is.
     const clock = vi.spyOn(Date, 'now').mockReturnValue(Date.now())
     onTestFinished(() => clock.mockRestore())
     const sandbox = await open(by)

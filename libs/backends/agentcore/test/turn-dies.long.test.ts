@@ -111,7 +111,7 @@ describeAgentcore('a turn at agentcore', (at) => {
         const given = { settings, spec: spec(), redisUrl: sessions.url }
         await killWorker(given, (said) => phase.isReached(said, operations()))
         dead.resolve(undefined)
-        // Requests sent before its death may take effect afterwards.
+        // Requests that the worker sent before its death may take effect afterwards.
         await vi.waitFor(() => expect(double.sessions.running()).toHaveLength(1), AT_MOST)
         expect(effectsIn(double.sessions.running())).toMatch(phase.effect)
         const [left] = double.sessions.running()

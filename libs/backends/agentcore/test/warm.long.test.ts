@@ -101,7 +101,8 @@ describeAgentcore('agentcore’s warm sessions', (at) => {
     for (const by of [one, one, other, other]) await by.backend.owners()
     expect(at.double.sessions.running()).toHaveLength(2)
     await sessions.clear()
-    // Other workers cannot know whether a session with that name is warm.
+    // Only the worker whose ID is in the session's name knows whether the session is warm, so the others do
+    // not stop it.
     for (const by of [other, other, one]) await by.backend.owners()
     expect(at.double.sessions.running()).toHaveLength(2)
     await one.backend.owners()
@@ -231,7 +232,7 @@ describeAgentcore('agentcore’s warm sessions', (at) => {
       const given = at.settings({ interpreters: INTERNAL, warm_sessions: waits ? 1 : 0 })
       await killWorker({ settings: given, spec, waits }, (said) => isThere(said, operations()))
       dead.resolve(undefined)
-      // Requests sent before its death may take effect afterwards.
+      // Requests that the worker sent before its death may take effect afterwards.
       const made = (): Session[] =>
         at.double.sessions.of(IDS['internal-only']).filter(({ name }) => name?.includes(spec.owner))
       await vi.waitFor(() => expect(made()).toHaveLength(1), AT_MOST)

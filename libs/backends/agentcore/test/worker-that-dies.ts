@@ -1,7 +1,7 @@
 /**
- * Runs as its own process, to be killed: a worker with the AgentCore backend that either keeps warm sessions
- * or runs one program in a new session, or in a kept one if it gets the URL of a Redis. Prints the program's
- * output, `ended` when it has ended and `rests` when its sandbox is given back, and stays.
+ * Runs as its own process, to be killed: a worker with the AgentCore backend. It either only keeps warm
+ * sessions, or runs one program, in a kept session if it gets the URL of a Redis. It prints the program's
+ * output, `ended` when the program has ended, and `rests` when the sandbox is given back. Then it stays.
  */
 import type { SandboxSpec } from '@cofferdam/contract'
 import { connectRedis } from '@cofferdam/queue'

@@ -41,7 +41,8 @@ needs('bwrap').describe('azure', () => {
   afterEach(async () => {
     places.double.fault(NO_FAULTS)
     await sessions.clear()
-    // Dispose of the backends, so that repeated ends of this test are not among the next test's calls.
+    // Dispose of the backends, so that they do not repeat their ends of this test's sessions during the next
+    // test.
     for (const backend of [interpreter, container]) await backend[Symbol.asyncDispose]()
     for (const pool of ['python', 'shell', 'custom'])
       expect(await places.double.pool(pool).list(), 'sessions that are left').toEqual([])
@@ -197,7 +198,10 @@ needs('bwrap').describe('azure', () => {
     "n = len(open('n').read()) if __import__('os').path.exists('n') else 0\nopen('n', 'a').write('x')\nprint('run', n)",
   )
 
-  /** An execution in an interpreter pool is many calls, so only the long tier tries each fault there too. */
+  /**
+   * An execution in an interpreter pool needs many calls, so only the long tier tries the faults in
+   * interpreter pools too.
+   */
   const POOLS: readonly ('interpreter' | 'container')[] = isLongTier()
     ? ['interpreter', 'container']
     : ['container']

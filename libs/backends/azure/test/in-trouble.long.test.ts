@@ -125,7 +125,8 @@ needs('bwrap').describe('azure in trouble', () => {
     const program = python("import time; print('up', flush=True); time.sleep(60)")
     const sandbox = await open(backend, program)
     const stop = new AbortController()
-    // A stopped clock, so that the poll is young when the session ends, and arrives before the next end.
+    // Stop the clock: when the session ends, the poll is too young to count as arrived, so the backend ends
+    // the session again later.
     const clock = vi.spyOn(performance, 'now').mockReturnValue(performance.now())
     const held = places.double.hold('/v1/receive')
     const running = expect(
@@ -155,7 +156,7 @@ needs('bwrap').describe('azure in trouble', () => {
     ['custom', 'stopSession'],
   ] as const)('%s: ends a session that the pool does not know yet', async (pool, path) => {
     const backend = createAzureBackend(places.settings(pool))
-    // The session is new however slow the machine is.
+    // Stop the clock, so that the session counts as new however slow the machine is.
     vi.spyOn(performance, 'now').mockReturnValue(performance.now())
     const sandbox = await open(backend, python('1'))
     places.double.fault({ hide: 1, drop_path: path })

@@ -1,6 +1,4 @@
-/**
- * Client and double, compared with Microsoft's examples: the client reads them, the double has their form.
- */
+/** Our client reads Microsoft's examples, and the double's answers have their form. */
 import { replay } from '@cofferdam/backend-remote/testing'
 import { expect, it } from 'vitest'
 import { AZURE } from '../double/published.ts'

@@ -30,7 +30,10 @@ const LOCKS = `${COUNTS}
 for path in glob.glob('/mnt/data/cofd-*/'): os.chmod(path, 0o555)
 print('once')
 `
-/** Forges the permit, which a program can read in the command line of our in-session.py. */
+/**
+ * Forges the secret of its permit (permit.ts). A program can read the permit in the command line of our
+ * in-session.py.
+ */
 const FORGES = `${COUNTS}
 for path in glob.glob('/proc/[0-9]*/cmdline'):
     try: permit = json.loads(base64.b64decode(open(path).read().split(chr(0))[-2]))['permit']

@@ -1,4 +1,4 @@
-/** Kills a worker on its way into a session of the fleet at Azure, and checks what the next holder finds. */
+/** Kills a worker while it attaches to a session at Azure, and checks what the next holder finds. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'

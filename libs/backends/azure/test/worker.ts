@@ -1,6 +1,6 @@
 /**
  * Runs as its own process, to be killed: a worker that opens a sandbox at Azure, runs a program and ends the
- * sandbox; with a Redis, a turn in the session `k`.
+ * sandbox. If it gets the URL of a Redis, it does this as a turn of the session `k`.
  */
 import {
   DEFAULT_LIMITS,

@@ -1,7 +1,7 @@
 /** Started by client-cost.ts: one client reads a program's output in a new sandbox. Prints a `Sample`. */
 import { readFileSync } from 'node:fs'
 import type { Sample } from './client-cost.ts'
-// Loaded by every worker, whatever its backends.
+// Every worker loads these anyway, so they are no cost of a client.
 import '@cofferdam/contract'
 import '@cofferdam/sandbox/guest'
 
@@ -23,7 +23,10 @@ function peakMiB(): number {
   return Number(kiB) / 1024
 }
 
-/** Each loads its client and resolves with the number of bytes that a program in a new sandbox printed. */
+/**
+ * Each loads its client and returns a function. The function runs a program in a new sandbox and returns how
+ * many bytes it printed.
+ */
 const RUNS = {
   async sdk() {
     const { Sandbox } = await import('e2b')

@@ -189,7 +189,8 @@ needs('bwrap').describe('e2b', () => {
     await expect(printed(sandbox, program)).rejects.toMatchObject({ code: 'sandbox_lost' })
   })
 
-  // The second stream ends after the process started and before its agent has sent anything.
+  // The second of these faults ends the stream after the process started and before its agent has sent
+  // anything.
   it.each([{ cut_stream_after: 0 }, { cut_stream_after: 60 }, { refuse_streams: 1 }])(
     'uses a fresh sandbox if a stream ends before anything could run (%j)',
     async (fault) => {

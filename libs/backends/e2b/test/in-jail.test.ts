@@ -23,7 +23,7 @@ needs('bwrap').describe('in-jail.py', () => {
   const jail = join(folder, 'jail.py')
   beforeAll(() => writeFileSync(jail, JAIL))
 
-  /** Runs in a pid namespace that ends with it; its input stays open until then. */
+  /** Runs in-jail.py in its own pid namespace, which ends with it. Its input stays open until then. */
   const start = (option: string) =>
     promisify(execFile)(
       'bwrap',

@@ -1,4 +1,4 @@
-/** Client and double, compared with E2B's examples: the client reads them, the double has their shapes. */
+/** Our client reads E2B's examples, and the double's answers have their shapes. */
 import { replay } from '@cofferdam/backend-remote/testing'
 import { expect, it } from 'vitest'
 import { E2B, E2B_ENVD, processEvent } from '../double/published.ts'

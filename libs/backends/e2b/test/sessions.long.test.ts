@@ -198,7 +198,7 @@ needs('bwrap').describe('e2b', () => {
         ['1\n', true],
         ['1\n', true],
       ])
-      // Its files can still be read.
+      // A request for files needs no time for a program, so it uses the running sandbox.
       const list = { type: 'files', op: 'list' } as const
       const left = running()
       await (await open(short, { ...IN_SESSION, program: list }))[Symbol.asyncDispose]()
@@ -399,8 +399,8 @@ print(libc.mq_open(b'/left', os.O_CREAT | os.O_RDWR, 0o600, None), libc.syscall(
     })
 
     it('after it joined the next turn and before it asked anything: the session goes on', async () => {
-      // The first turn writes two entries at its start and one at rest. The second writes one to check its
-      // lease, and the fifth to begin.
+      // The worker dies before its fifth write of the entry. The first turn writes it twice at its start and
+      // once at its end. The second turn writes it once to check its lease, and then to begin.
       await killedAt(IN_SESSION, [COUNT, COUNT], (words) => words.at(-1)?.here === true, 5)
       await left()
       const next = await count(two)

@@ -11,7 +11,7 @@ import { afterAll, describe, expect, it, vi } from 'vitest'
 import { greetAgain, greetFresh } from '../src/greet-pod.ts'
 import { python } from '@cofferdam/backend-remote/testing'
 
-/** For actions of other processes. */
+/** How long to wait for an action of another process. */
 const SOON = { timeout: 30_000, interval: 20 }
 
 describe.runIf(process.platform === 'linux')('the greeting of a session’s pod', () => {
@@ -26,7 +26,8 @@ describe.runIf(process.platform === 'linux')('the greeting of a session’s pod'
   }
 
   it('uses a port that no program can listen on, from the first worker to the second', async () => {
-    // Starts it like the image but on this host, because the double's pods listen on sockets.
+    // Starts pod.py with the image's arguments but on this host, because the double's pods listen on Unix
+    // sockets.
     const place = mkdtempSync(join(folder, 'pod-'))
     for (const path of [folder, place]) chmodSync(path, 0o777)
     const port = await freePort()

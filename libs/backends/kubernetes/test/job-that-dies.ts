@@ -1,6 +1,7 @@
 /**
- * Runs as its own process, to be killed: a worker that runs one execution on the `kubernetes` backend. Prints
- * `here` and stops when its pod is open, when its program runs, or just before it ends (`stopAt`).
+ * Runs as its own process, to be killed: a worker that runs one execution on the `kubernetes` backend. Sends
+ * the message `here` when its pod is open, when its program runs, or just before it ends the sandbox
+ * (`stopAt`).
  */
 import type { SandboxSpec } from '@cofferdam/contract'
 import { createKubernetesBackend } from '../src/index.ts'

@@ -9,7 +9,7 @@ import { createKubernetesBackend } from '../src/index.ts'
 import { claimPath, setShutdown } from './cluster.ts'
 import { jobSpec, python } from '@cofferdam/backend-remote/testing'
 
-/** For actions of another process or of the double. */
+/** How long to wait for an action of another process or of the double. */
 const SOON = { timeout: 40_000, interval: 20 }
 const ENDLESS = python("import time; print('up', flush=True); time.sleep(600)")
 
@@ -26,7 +26,7 @@ needs('bwrap').describe('a killed worker of the kubernetes backend', () => {
 
   /** Runs the worker until the given moment and kills it. Returns its request. */
   async function killedAt(stopAt: string): Promise<SandboxSpec> {
-    // Each execution has its own owner, like each worker.
+    // Each execution runs in its own worker, so it gets a new worker ID.
     const spec = {
       ...jobSpec('4be24be24be2', ENDLESS),
       sandboxId: newSandboxId(),

@@ -100,7 +100,8 @@ needs('bwrap').describe('kubernetes', () => {
   it('opens a sandbox although a replaced token was refused once for a create and a patch', async () => {
     double.fault({ unauthorized_creates: 1 })
     await works()
-    // An existing claim is taken over by a patch.
+    // The double creates the claim but drops its answer, so the worker takes over the existing claim by a
+    // patch.
     double.fault({ drop_creates: 1, unauthorized_patches: 1 })
     await works()
   })

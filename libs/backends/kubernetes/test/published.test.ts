@@ -1,4 +1,4 @@
-/** Client and double, compared with Kubernetes' examples: the client reads them, the double has them. */
+/** Our client reads Kubernetes' examples, and the double has their fields. */
 import { V1ContainerStatus, V1Pod, V1PodCondition, V1PodSpec, V1PodStatus } from '@kubernetes/client-node'
 import { expect, it } from 'vitest'
 import { CONTAINER_STATUS, POD_CONDITION, POD_SPEC, POD_STATUS } from '../double/pod-schemas.ts'
@@ -57,7 +57,7 @@ it('reads a claim’s status with every field of its CRD', () => {
   expect(podOf(claim)).toEqual({ claim: 'my-aks-agent', name: 'kata-aks-warmpool-x7k2p', ip: '10.244.1.7' })
 })
 
-/** Names of our schemas' types in the models of Kubernetes' OpenAPI description. */
+/** How the models of Kubernetes' OpenAPI description name each type of our schemas. */
 const PUBLISHED_TYPES: Record<string, RegExp> = {
   string: /^(string|Date)$/,
   integer: /^number$/,

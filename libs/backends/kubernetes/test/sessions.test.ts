@@ -35,7 +35,7 @@ const NAMESPACE = 'cofferdam-sandboxes'
 const TENANT = 't'
 /** No renewal happens during a test, so leases end only where a test ends them. */
 const LEASE_MS = 3_600_000
-/** For actions of another process or of the double. */
+/** How long to wait for an action of another process or of the double. */
 const SOON = { timeout: 30_000, interval: 20 }
 
 interface Worker {
@@ -273,7 +273,8 @@ needs('bwrap').describe('kubernetes sessions', () => {
       child.kill('SIGKILL')
       await exited
       if (claim !== undefined && !isRunning)
-        // Nobody asked for this pod's end, so the end of the program ends it.
+        // No worker ends this pod. It ends by itself, because its program ends with the connection of the
+        // killed worker.
         await vi.waitFor(() => expect(podOf(claim.name)).toBeUndefined(), SOON)
       await passLease()
       const before = goesOn ? await entry() : null

@@ -8,7 +8,7 @@ import { kubernetesConfigSchema } from '../src/config.ts'
 import { createKubeApi, type KubeApi } from '../src/kube-api.ts'
 import { claimUrl, makeClaim, patched, poolUrl } from './cluster.ts'
 
-/** For events of the API server. */
+/** How long to wait for an event of the API server. */
 const SOON = { timeout: 30_000, interval: 10 }
 const LIFE_MS = 600_000
 
@@ -152,7 +152,8 @@ describe('the watch of claims', () => {
     const seen: string[] = []
     const claims = worker((api) => ({
       ...api,
-      // Otherwise its list might come after the claim, and the watch would have no version to continue from.
+      // Create the claim only when the watch is open. Otherwise the worker's list might come after the claim,
+      // and the watch would have no version to continue from.
       async call(method, ...asked) {
         if (method === 'POST') await watching(1)
         return await api.call(method, ...asked)

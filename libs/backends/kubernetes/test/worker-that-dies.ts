@@ -1,6 +1,7 @@
 /**
  * Runs as its own process, to be killed: a worker that takes turns of a session of the `kubernetes` backend.
- * Prints `here` and stops before or after its n-th entry is written, or (`run`) while its n-th program runs.
+ * Sends the message `here` and stops before or after its n-th entry is written, or (`run`) while its n-th
+ * program runs.
  */
 import type { SandboxSpec } from '@cofferdam/contract'
 import { connectRedis } from '@cofferdam/queue'

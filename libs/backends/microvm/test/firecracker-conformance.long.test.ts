@@ -14,7 +14,7 @@ import { firecrackerMachines } from './firecracker-machines.ts'
 
 const PARTS = ['microvm', 'root', 'mounts', 'setpriv', 'cgroups'] as const
 const NAME = 'microvm on the double of Firecracker'
-/** An emulated kernel on a busy machine. */
+/** An emulated kernel may boot for minutes on a busy machine. */
 const BOOT_MS = 400_000
 
 if (needs(...PARTS).lacking === null) {

@@ -1,4 +1,6 @@
-/** A host of Firecracker in a folder of its own, with the double in the place of the two programs. */
+/**
+ * A host of Firecracker in a folder of its own, with the double in the place of Firecracker and its jailer.
+ */
 import {
   chmodSync,
   existsSync,
@@ -36,14 +38,14 @@ export interface FirecrackerHost extends AsyncDisposable {
   calls(): { id: string; call: string; text: string; status: number }[]
 }
 
-// Two programs of Node.js start for each machine, on a busy host.
+// Long, because two Node.js programs start for each machine, and the host may be busy.
 const PATIENT = { jailerMs: 60_000, apiMs: 60_000, connectMs: 30_000, handshakeMs: 10_000, answerMs: 30_000 }
 
 export async function firecrackerHost(
   options: Parameters<typeof installDouble>[1] = {},
   timings: object = PATIENT,
 ): Promise<FirecrackerHost> {
-  // Short: paths of sockets below it must fit.
+  // The name is short, because the paths of Unix sockets below it have a length limit.
   const folder = mkdtempSync('/tmp/fc-')
   chmodSync(folder, 0o755)
   const bin = join(folder, 'bin')
@@ -106,7 +108,10 @@ export const leftBelow = (chrootBase: string, parentCgroup: string): string[] =>
   ...processesWith(chrootBase),
 ]
 
-/** Ends what is in groups of machines. After a failed test only: otherwise there are none. */
+/**
+ * Kills the processes in the cgroups of machines and removes the cgroups. There are some only after a failed
+ * test.
+ */
 export async function removeGroups(parentCgroup: string): Promise<void> {
   const groups = groupsOf(parentCgroup)
   for (const group of subgroups(groups)) {

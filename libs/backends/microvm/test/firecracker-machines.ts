@@ -19,7 +19,7 @@ const saidSchema = z.object({
 })
 
 export interface FirecrackerMachines extends AsyncDisposable {
-  /** Of a backend. */
+  /** The configuration of a backend. */
   config: z.input<typeof microvmConfigSchema>
   chrootBase: string
   /** Whatever is left of machines: jails, users, groups, processes. */
@@ -28,9 +28,9 @@ export interface FirecrackerMachines extends AsyncDisposable {
   calls(): string[]
 }
 
-/** Rejects with what the command said, if it ends. */
+/** Starts the command. Rejects if the command ends before it has printed its settings. */
 export async function firecrackerMachines(): Promise<FirecrackerMachines> {
-  // Short: paths of sockets below it must fit.
+  // The name is short, because the paths of Unix sockets below it have a length limit.
   const folder = mkdtempSync('/tmp/fc-')
   chmodSync(folder, 0o755)
   const words = [CLI, 'double', 'firecracker', '--dir', folder, '--machines', '--json']

@@ -53,7 +53,9 @@ real.it('boots, saves, and restores two clones that answer, on hardware', { time
   }
 })
 
-/** Orders of calls that need no guest. The double must give each the same status. */
+/**
+ * Sequences of API calls that need no guest. The double must answer each with the same status as Firecracker.
+ */
 const ORDERS: [string, string, unknown][][] = [
   [
     ['GET', '/version', null],

@@ -1,6 +1,6 @@
 /**
- * Runs as its own process: `SETTINGS SPEC PHASE FOLDER ID`. Goes as far as the phase, prints its name, and
- * waits to be killed.
+ * Runs as its own process, to be killed: a worker with the arguments `SETTINGS SPEC PHASE FOLDER ID`. Runs up
+ * to the phase, prints the name of the phase, and waits.
  */
 import { createFirecrackerEngine, type FirecrackerSettings } from '@cofferdam/backend-microvm/firecracker'
 import type { MachineSpec } from '../src/engine.ts'

@@ -1,6 +1,6 @@
 /**
  * The Firecracker engine against the double (infra/doubles/firecracker), which is started in the place of the
- * jailer and the binary: the whole way of a machine, and every step that can fail.
+ * jailer and the binary: the whole life of a machine, and every step that can fail.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -60,7 +60,8 @@ root.it(
     expect([exit.exitCode, said]).toEqual([0, '42\n'])
     expect(pids).toHaveLength(1)
     const status = readFileSync(`/proc/${pids[0]}/status`, 'latin1')
-    // A user of the range, first process of its namespace, in a group of its own.
+    // The process has a user of the configured range, is the first one in its pid namespace, and has its own
+    // cgroup.
     expect(status).toMatch(host.double.dropsUser ? /^Uid:\t19020000\d\d\t/m : /^Uid:\t0\t/m)
     expect(status).toMatch(/^NSpid:\t\d+\t1$/m)
     expect(readFileSync(`/proc/${pids[0]}/cgroup`, 'latin1')).toContain(`/${machine.ref}\n`)

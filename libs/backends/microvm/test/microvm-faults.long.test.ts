@@ -206,7 +206,7 @@ needs('microvm').describe('machines of one template', { timeout: MINUTES }, () =
     await using sandbox = await backend.open(spec, signal)
     const id = String(sandbox.ref.handle['slot'])
     const group = (await groupsOf(id)).find((path) => path.includes('/memory/')) ?? ''
-    // Less than the program is about to take, and more than the machine has now.
+    // Set a limit below what the program is about to take and above what the machine uses now.
     const taken = Number(await readFile(join(group, 'memory.usage_in_bytes'), 'utf8'))
     await writeFile(join(group, 'memory.limit_in_bytes'), String(taken + 24 * MiB))
     const exit = await sandbox.run(spec.program, {

@@ -20,8 +20,8 @@ const MINUTES = 600_000
 const CLONES = isLongTier() ? 3 : 2
 
 /**
- * In the short tier the default folder. It has a template: scripts/machine-parts.ts tried this backend before
- * the tests.
+ * The short tier uses the default folder. It already has a template, because scripts/machine-parts.ts tries
+ * this backend before the tests.
  */
 const runtime_dir = isLongTier() ? temporaryFolder('microvm') : defaultRuntimeDir()
 const owner = newWorkerId('c0ffee00c10e')

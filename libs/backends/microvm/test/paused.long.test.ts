@@ -30,7 +30,10 @@ const onDisk = needs('microvm', 'mounts')
 const command = promisify(execFile)
 const MINUTES = 600_000
 
-/** The default folder. It has a template: scripts/machine-parts.ts tried this backend before the tests. */
+/**
+ * The default folder. It already has a template, because scripts/machine-parts.ts tries this backend before
+ * the tests.
+ */
 const runtime_dir = defaultRuntimeDir()
 const pausedDir = mkdtempSync(join(tmpdir(), 'cofferdam-paused-'))
 const owner = newWorkerId('c0ffee00c10e')
@@ -166,7 +169,8 @@ describe('forks of a session', { timeout: MINUTES }, () => {
 
   it('have its files, and share no random byte, process or identity with it or each other', async () => {
     const scope = 'interpreter'
-    // Generators that have begun: a fork that went on with them would draw the same numbers.
+    // Use the session's random generators before the fork: a fork that continued them would draw the same
+    // numbers.
     await run(backend, 'source', script(`open("note", "w").write("kept")\n${OF_PYTHON}`), scope)
     await run(backend, 'source', script(OF_NODE, 'javascript'), scope)
     const keys = ['one', 'two']

@@ -1,6 +1,6 @@
 /**
- * Runs as its own process, to be killed: a worker that begins a session, pauses it, and resumes it. Says each
- * word when the step before it is done.
+ * Runs as its own process, to be killed: a worker that begins a session, pauses it, and resumes it. Prints
+ * pausing, resuming and resumed ID, each after the step before it.
  */
 import type { Program, SandboxSpec } from '@cofferdam/contract'
 import { createMicrovmBackend } from '../src/index.ts'

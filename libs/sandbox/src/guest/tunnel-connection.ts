@@ -154,7 +154,8 @@ export class Connection extends Duplex {
 
   override _read(): void {
     this.#isWanted = true
-    // The reader took its data. Return credit in quarters of the window: few frames, no stalled sender.
+    // The reader took its data. Credit returns in quarters of the window, which takes few frames and never
+    // stalls the sender.
     if (this.#taken >= WINDOW / 4 && !this.#isEnded) {
       const more = Buffer.alloc(4)
       more.writeUInt32LE(this.#taken)

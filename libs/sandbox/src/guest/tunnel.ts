@@ -16,15 +16,18 @@ export const PROXY_PORT = 3128
 /** The same number as in tunnel.py, which explains it. */
 const CONNECTIONS_MAX = 64
 /**
- * Above this many bytes that were written and that the guest has not read, no further frame of the guest is
- * read.
+ * If more than this many written bytes wait for the guest to read them, the worker reads no further frame of
+ * the guest.
  */
 const UNREAD_MAX = 256 * 1024
 
 export interface Tunnel {
   /** Connections that begin from now on go to `onConnection`, until `end`. */
   serve(onConnection: (connection: Duplex) => void): void
-  /** Takes N, D, W or Q. True: wait for `drain` before the next frame. Throws `protocol_violation`. */
+  /**
+   * Takes a frame of type N, D, W or Q. If this returns true, wait for `drain` before the next frame. Throws
+   * `protocol_violation`.
+   */
   take(type: 'N' | 'D' | 'W' | 'Q', payload: Buffer): boolean
   /** The caller has given up the run: destroys all connections and ignores the guest's frames until `end`. */
   discard(): void

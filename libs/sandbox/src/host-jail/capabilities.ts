@@ -39,14 +39,14 @@ export function capabilitiesOf(
       'peak_memory_bytes',
       'wall_ms',
       ...((rung?.ownDisks.length ?? 0) > 0 ? (['disk_bytes'] as const) : []),
-      // Read by the agent from its own /proc/self/io, which a jail without namespaces closes.
+      // The agent reads these from its own /proc/self/io. A jail without namespaces hides /proc.
       ...(rung?.showsProc === true ? (['read_bytes', 'write_bytes'] as const) : []),
       ...(cgroups?.countsPidsPeak === true ? (['pids_peak'] as const) : []),
     ],
   }
 }
 
-/** How the limits hold, one line per feature. */
+/** Lines for doctor that say which limits this host enforces, and how. */
 export function limitFeatures(capabilities: Capabilities, cgroups: Cgroups | null): string[] {
   const missing = (['memory', 'cpus', 'pids', 'disk'] as const).filter(
     (limit) => !capabilities.enforces.includes(limit),

@@ -118,7 +118,7 @@ needs('cgroups').describe('cgroups of slots', () => {
 const countOf = (folder: string): number =>
   existsSync(`${folder}/pids.current`) ? Number(readFileSync(`${folder}/pids.current`, 'latin1')) : 0
 
-/** Of this process. */
+/** Files of the group that this process has open. */
 function openFilesOf(group: Cgroup): string[] {
   const paths = readdirSync('/proc/self/fd').map((fd) => {
     try {

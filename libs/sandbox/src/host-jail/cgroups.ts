@@ -2,10 +2,10 @@
  * A cgroup per slot if this process may create one: v1 as root, v2 as root or below a delegated group.
  * Otherwise `createCgroups` returns null, and the weaker resource limits and memory watch replace it.
  *
- * Joining costs 7-19 ms per process on an idle host (the kernel waits for an RCU grace period), so it happens
- * while the agent's interpreter starts, before any program process exists. Creating and removing a slot's
- * group waits for the same lock, so that work never blocks the worker's main thread. Counters need no lock
- * and are read from open files.
+ * Joining costs 7-19 ms per process on an idle host, because the kernel waits for an RCU grace period. So the
+ * agent joins while its interpreter starts, before any program process exists. Creating and removing a slot's
+ * group waits for the kernel's cgroup lock. So both are asynchronous and never block the worker's main
+ * thread. Counters need no lock and are read from open files.
  */
 import { readFileSync, rmdirSync } from 'node:fs'
 import { mkdir, readdir, rmdir, writeFile } from 'node:fs/promises'
@@ -36,7 +36,7 @@ export interface CgroupCounters {
   /** Since the last `resetPeak` on v1, since the slot's start on v2. */
   memoryPeak: number
   oomKills: number
-  /** Forks refused for the limit. */
+  /** Forks that the kernel refused because of the pids limit. */
   pidsHits: number
   /** Null if the kernel does not count it (v1, v2 before 6.1). */
   pidsPeak: number | null

@@ -39,7 +39,7 @@ export interface SlotRemains {
 export interface Ends {
   /** Kills a slot, proves it gone and removes its record. Throws `internal` if it still runs. */
   endSlot(remains: SlotRemains): Promise<void>
-  /** The same for a record's slot; 1 if something was there. */
+  /** Does the same for a slot in the records. Returns 0 if the slot has no folder, otherwise 1. */
   endRecorded(owner: WorkerId, id: SandboxId): Promise<number>
 }
 
@@ -112,7 +112,8 @@ export function createEnds(deps: {
       // A record of another host (shared folder) names a process that this host cannot judge.
       if (found.record !== null && found.record.place === place)
         await kill(found.record, found.record.ownsPids, id, cgroup)
-      // Without a record the worker died while it opened the slot; only the mark finds its processes.
+      // Without a record, the worker died while it opened the slot. Then only the environment variable MARK
+      // identifies the slot's processes.
       if (found.record === null)
         for (const identity of await findMarked(id, place)) await kill(identity, false, id, cgroup)
       await forget(owner, id, null, cgroup)
@@ -151,7 +152,10 @@ async function exitOf(child: JailProcess, timeoutMs: number): Promise<void> {
   })
 }
 
-/** Our child is the agent or waits for it. Either way it ends now, and Node reaps it. */
+/**
+ * Our child is the agent or waits for it. Either way it ends now, and its parent (Node or the starter) reaps
+ * it.
+ */
 async function endChild(child: JailProcess, place: string): Promise<void> {
   if (isOver(child) || child.pid === undefined) return
   // Kill the whole tree: a process that is just being forked survives the kill of its parent (bwrap's child

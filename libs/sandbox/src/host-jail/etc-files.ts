@@ -16,7 +16,7 @@ const STUBS = {
 
 /**
  * Files of the host's /etc that Python, Node or the loader read at start; none is secret. localtime is left
- * out, so that the time in every jail is UTC.
+ * out, so that local time is UTC in jails with this /etc.
  */
 const COPIED = [
   'ld.so.cache',

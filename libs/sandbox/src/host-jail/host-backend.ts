@@ -27,7 +27,7 @@ export interface HostBackendOptions {
   parts: HostParts | null
   /** A uid per slot; null if all share one. */
   uids: SlotUids | null
-  /** A line for doctor: as which user programs run on this host. */
+  /** A line for doctor that names the user that programs run as. */
   feature: string
   /** Folder of this backend's records; created here. */
   root: string
@@ -134,7 +134,7 @@ export async function createHostBackend(options: HostBackendOptions, signal: Abo
       return { destroyed: killed.reduce((sum, n) => sum + n, 0) }
     },
     owners() {
-      // The janitor calls this twice a minute.
+      // Sweep here, because the janitor calls `owners` twice a minute.
       sweepOrphans()
       return records.owners()
     },

@@ -1,4 +1,4 @@
-/** Python and Node of this host's sandboxes, found once by their real paths. */
+/** Finds the Python of this host's sandboxes, with the folders that it needs. */
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { z } from 'zod'

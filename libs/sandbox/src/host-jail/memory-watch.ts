@@ -103,9 +103,7 @@ async function statusOf(pid: number): Promise<string> {
   return other === undefined ? '' : readFile(`/proc/${pid}/task/${other}/status`, 'latin1').catch(() => '')
 }
 
-/**
- * The same, but a shared page counts only in part for each process that shares it. This takes longer to read.
- */
+/** Like `residentOf`, but a page that n processes share counts as 1/n for each. This takes longer to read. */
 async function proportionalOf(pid: number): Promise<number> {
   const rollup = await readFile(`/proc/${pid}/smaps_rollup`, 'latin1').catch(() => '')
   return rollup === '' ? residentOf(pid) : (fieldKb(rollup, 'Pss_Anon') + fieldKb(rollup, 'Pss_Shmem')) * 1024

@@ -32,7 +32,7 @@ export interface Refusal {
   fix: string
 }
 
-/** All of it takes 0.2 s. A host that hangs here cannot run sandboxes either. */
+/** Timeout for preparing the host, which takes 0.2 s. A host that hangs here cannot run sandboxes either. */
 const PREPARE_MS = 60_000
 
 /** Obstacles on this host become `probe`'s answer. Throws only `config_invalid`. */
@@ -93,7 +93,7 @@ export async function openHost(
 
 interface Identity {
   uids: SlotUids | null
-  /** A line for doctor: as which user programs run on this host. */
+  /** A line for doctor that names the user that programs run as. */
   feature: string
 }
 

@@ -45,7 +45,7 @@ export function createPlainRung(parts: HostParts, isolation: Isolation): Rung {
         env: { HOME: `${folder}/tmp`, TMPDIR: `${folder}/tmp` },
         rlimits: {
           fsize: spec.limits.disk_mib * MiB,
-          // RLIMIT_NPROC counts all processes of the user, so it is useless here.
+          // RLIMIT_NPROC counts all processes of the user, who may run other sandboxes too. So it is not set.
           ...(hasCgroup ? {} : { data: dataLimit(spec.limits.memory_mib) }),
         },
         ...(noNetworkFilter === null ? {} : { seccomp: noNetworkFilter }),

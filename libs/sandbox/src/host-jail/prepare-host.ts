@@ -36,7 +36,7 @@ export interface HostParts {
   etcDir: string
   /** An empty file, to mount over others. */
   emptyFile: string
-  /** jail.py. */
+  /** Path of jail.py, which isolates a jail that has no bwrap. */
   bootstrap: string
   /** Null on a machine without known system call numbers. */
   filters: Filters | null
@@ -49,7 +49,7 @@ export interface Filters {
   jail: { limited: string; watched: string }
   /** For a jail without namespaces. */
   bare: { limited: string; watched: string }
-  /** Only refuses sockets, for the plain rung. */
+  /** For the plain rung. Refuses io_uring and all sockets except unix sockets. */
   noNetwork: string
 }
 

@@ -196,7 +196,7 @@ function hasChildLists(pid: number): boolean {
   }
 }
 
-/** Of all threads: a child belongs to the thread that forked it. */
+/** Reads the lists of all threads, because a child is listed at the thread that forked it. */
 function childrenOf(pid: number): number[] {
   try {
     return readdirSync(`/proc/${pid}/task`).flatMap((thread) =>
@@ -226,6 +226,6 @@ export function signal(pid: number, name: 'SIGKILL' | 'SIGSTOP' = 'SIGKILL'): vo
   try {
     process.kill(pid, name)
   } catch {
-    // It has ended meanwhile.
+    // The process has already ended.
   }
 }

@@ -15,8 +15,8 @@ import { z } from 'zod'
 import { removeTree } from './remove-tree.ts'
 
 /**
- * How often a file operation is repeated that loses a race against a removal. On a busy machine, three busy
- * loops once lost ten tries in a row.
+ * Most tries of a file operation that loses races against removals. On a busy machine, three busy loops once
+ * lost ten tries in a row.
  */
 const LOST_ROUNDS = 1000
 
@@ -26,7 +26,10 @@ const recordSchema = z.strictObject({
   place: z.string().min(1).max(64),
   /** False if processes must be found in the process tree. */
   ownsPids: z.boolean(),
-  /** Folders of its cgroup; a sweeping worker may be in another group. */
+  /**
+   * Folders of the slot's cgroup. They are stored, because a worker that sweeps may be in another cgroup and
+   * could not derive them.
+   */
   cgroups: z.array(z.string().startsWith('/sys/fs/cgroup/').max(4096)).max(8).default([]),
 })
 export type SlotRecord = z.infer<typeof recordSchema>

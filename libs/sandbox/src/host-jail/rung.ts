@@ -42,7 +42,7 @@ export interface Rung {
    * `folder`.
    */
   readonly ownDisks: readonly string[]
-  /** Whether the agent finds its own values in /proc. */
+  /** Whether the agent can read its own I/O counters in /proc. */
   readonly showsProc: boolean
   /** Rejects if no process can be started. */
   start(launch: Launch): Promise<Launched> | Launched

@@ -1,10 +1,11 @@
 /**
- * Starts a slot up to the point where its interpreter waits for a program. All of this is the same for every
- * program of its kind.
+ * Starts a slot up to the point where its interpreter waits for a program. No step depends on the program, so
+ * a slot can start before its program is known.
  *
- *   record, uid, cgroup ──start──pid──join, save──release──R──▶ slot     any failure or abort: ended, then thrown
+ *   record, uid, cgroup ──start──pid──join, save──release──R──▶ slot     failure or abort: ended, thrown
  *
- * The agent starts nothing until its cgroups are joined, which happens while its interpreter loads.
+ * The worker moves the agent into its cgroups while the agent's interpreter loads. Until `release`, the agent
+ * starts no process.
  */
 import { chownSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -20,7 +21,9 @@ import type { Records } from './records.ts'
 import type { DropTo, Launched, Rung } from './rung.ts'
 import type { SlotUids } from './slot-uids.ts'
 
-/** Last output of an agent or of bwrap in error messages. */
+/**
+ * Bytes of the stderr of an agent or bwrap that error messages get. These are the first bytes, not the last.
+ */
 const STDERR_MAX = 4096
 
 export interface SlotStarter {
@@ -100,7 +103,7 @@ export async function startHostSlot(
     return slot
   } catch (error) {
     session?.close()
-    // A group that is created after the slot's end would stay.
+    // Wait for the group, because a group that is created after `endSlot` would stay.
     const made = await makingGroup?.catch(() => null)
     made?.close()
     await ends.endSlot(remains)

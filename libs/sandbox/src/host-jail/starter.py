@@ -23,7 +23,7 @@ import resource
 import select
 import sys
 
-# Output on stderr or fd 3 beyond this is only drained. The worker keeps the last 4 KiB.
+# Output on stderr or fd 3 beyond this is read and dropped. The worker keeps the first 4 KiB of stderr.
 TOLD_MAX = 64 * 1024
 BASE = 3
 CLONE_NEWNS, MS_REC, MS_PRIVATE, MNT_DETACH = 0x20000, 0x4000, 1 << 18, 2

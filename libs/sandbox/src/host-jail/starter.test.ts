@@ -9,8 +9,8 @@ import { createStarter, type StartCommand, type StartedProcess, type Starter } f
 const asRoot = needs('root')
 const PYTHON = '/usr/bin/python3'
 /**
- * Longest wait for a helper that stands still. A start takes 30 ms on an idle machine; on a slow machine the
- * whole time may pass.
+ * `answerMs` of these tests: how long a start waits for a helper that is stopped (SIGSTOP). A start takes 30
+ * ms on an idle machine, but may need the whole time on a slow one.
  */
 const PATIENCE_MS = 2000
 
@@ -148,7 +148,8 @@ test('gives a late helper no more starts, and ends it after the last of its proc
   for (const pid of late) process.kill(pid, 'SIGCONT')
   expect(child.signalCode).toBe(null)
   process.kill(child.pid!, 0)
-  // The helper has killed the start that was given up. Otherwise the helper would stay for it.
+  // The helper has also killed the process of the start that was given up. If that process lived, the helper
+  // would stay.
   child.kill('SIGKILL')
   expect(await once(child, 'exit')).toEqual([null, 'SIGKILL'])
   await vi.waitFor(() => expect(helpers().filter((pid) => late.includes(pid))).toEqual([]), 15_000)

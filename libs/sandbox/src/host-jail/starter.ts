@@ -19,7 +19,7 @@ import { inTime, SURROUNDINGS } from '@cofferdam/contract'
 import { JailChild, type JailProcess } from './jail-process.ts'
 import type { DropTo } from './rung.ts'
 
-/** Sandboxes per helper. Each takes two descriptors; they share the helper's own start, 10 ms of CPU. */
+/** Sandboxes per helper. They share the cost of starting it, 10 ms of CPU. Each takes two descriptors. */
 const CHANNELS = 32
 /** A start takes a millisecond, on a swapping host a thousand times that. */
 const ANSWER_MS = 10_000
@@ -81,7 +81,7 @@ class Helper {
   readonly #started = new Map<number, JailChild>()
   #next = 0
   #isOver = false
-  /** Runs from when the helper was given up until its next answer, and kills it at the end. */
+  /** Timer that kills the helper HUNG_MS after it was given up. The helper's next answer stops the timer. */
   #hung: NodeJS.Timeout | null = null
   #isGivenUp = false
 
@@ -130,7 +130,7 @@ class Helper {
     return { child: started, info: started.info }
   }
 
-  /** Sends it no more starts. Its processes run on: a slow host harms no execution. */
+  /** Sends the helper no more starts. Its processes continue, so that a slow host harms no execution. */
   #giveUp(channel: number, late: JailChild): Error {
     this.#isGivenUp = true
     this.#hung ??= setTimeout(() => this.#child.kill('SIGKILL'), HUNG_MS).unref()
@@ -165,7 +165,7 @@ class Helper {
 
   #forget(channel: number): void {
     this.#started.delete(channel)
-    // It gets no more starts.
+    // The helper gets no more starts.
     if (this.#started.size === 0 && !this.hasRoom) void this.end()
   }
 
@@ -173,7 +173,7 @@ class Helper {
     if (this.#child.pid === undefined) return
     this.#child.ref()
     this.#child.stdin?.end()
-    // A hanging helper would not notice a request.
+    // A hung helper would not notice that its stdin has ended.
     if (this.#hung !== null) this.#child.kill('SIGKILL')
     await this.#gone
   }

@@ -1,4 +1,7 @@
-/** CPU time of a sandbox's processes without a cgroup. The agent's own value leaves out children. */
+/**
+ * CPU time of a sandbox's processes without a cgroup. The agent reports only that of reaped processes, so
+ * this reads the time of all others from /proc.
+ */
 import { readFileSync } from 'node:fs'
 import { descendantsAndZombies } from './process-identity.ts'
 

@@ -51,7 +51,7 @@ def mount(source, target, kind, flags, data=""):
 
 
 def unshare():
-    """Enters its own namespaces with one identity, or ends."""
+    """Enters new namespaces, in which this process is uid and gid 65534. Ends the process if that fails."""
     uid, gid = os.geteuid(), os.getegid()
     flags = NEWUSER | NEWNS | NEWCGROUP | NEWUTS | NEWIPC | NEWPID | NEWNET
     checked(libc.unshare(flags), "namespaces (user.max_user_namespaces, AppArmor or a container forbid them)")
@@ -186,7 +186,7 @@ def main():
     os.umask(0o022)
     end = sys.argv.index("--")
     settings, options = dict(zip(sys.argv[1:end:2], sys.argv[2:end:2])), sys.argv[end + 1 :]
-    # Read it before it becomes unreachable.
+    # Read the filter now, because the jail cannot open its file later.
     with open(settings["filter"], "rb") as source:
         code = source.read()
     has_tree = "binds" in settings
@@ -195,7 +195,7 @@ def main():
         become_init()
         has_proc = own_tree(settings)
         drop_capabilities()
-        # Not the pid, which is 1 here and another number on the host.
+        # Report no pid here, because it is 1 in this namespace. `become_init` reported the host's pid.
         tell('{"proc":%s}' % ("true" if has_proc else "false"))
     else:
         tell('{"pid":%d}' % os.getpid())

@@ -212,8 +212,8 @@ const EPERM = ERRNO | 1
 const ENOSYS = ERRNO | 38
 const EAFNOSUPPORT = ERRNO | 97
 
-// NEWNS | NEWCGROUP | NEWUTS | NEWIPC | NEWUSER | NEWPID | NEWNET and NEWTIME. The latter shares a bit with
-// the exit signal in clone, so only clone3 and unshare can use it.
+// NEWNS | NEWCGROUP | NEWUTS | NEWIPC | NEWUSER | NEWPID | NEWNET. NEWTIME is not in the mask, because in
+// clone its bit belongs to the exit signal. Only clone3 and unshare can use it.
 const CLONE_NAMESPACES = 0x7e020000
 const TIOCSTI = 0x5412
 const TIOCLINUX = 0x541c

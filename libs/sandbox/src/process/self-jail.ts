@@ -90,7 +90,7 @@ function start(
     ...launch.user,
   })
   const report = readReport(child, tree !== null)
-  // The trial ignores these. An unhandled rejection must not end the worker.
+  // Each caller uses only one of these. An unhandled rejection of the other one must not end the worker.
   for (const promise of [report.pid, report.whole]) promise.catch(() => {})
   return { launched: { child, agentPid: report.pid }, report: report.whole }
 }

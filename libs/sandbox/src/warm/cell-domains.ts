@@ -36,11 +36,14 @@ export interface Cell<S extends CellSlot> {
   idleSinceMs: number | null
   /** The execution of the last turn. */
   executionId: ExecutionId
-  /** Its share of the budget while it waits. */
+  /** The cell's share of the memory budget while the cell is idle. */
   memory: Disposable | null
 }
 
-/** A session's cell for `/v1/sessions`. Only its worker reaches it, so it has no epoch and no handle. */
+/**
+ * What `/v1/sessions` shows of a session's cell. Only the cell's worker reaches the cell, so epoch is 0 and
+ * the handle is empty.
+ */
 export function shownCell<S extends CellSlot>(
   cell: Cell<S>,
   maxAgeMs: number,

@@ -103,7 +103,7 @@ export function createCells<S extends CellSlot>(parts: {
     }
   }
 
-  /** The cell of a session that is paused. */
+  /** Resumes the session of the domain if it is paused. Otherwise returns null. */
   async function resumed({ session }: Domain<S>, { owner }: SandboxSpec, signal: AbortSignal) {
     const { paused } = parts
     if (session === null || paused === undefined || !(await paused.has(session))) return null

@@ -24,7 +24,7 @@ export interface CellState {
   executionId: ExecutionId
 }
 
-/** A backend's way to keep sessions on disk. A name is paused, or it has a cell, never both. */
+/** A backend's way to keep sessions on disk. A session is paused or has a cell, never both. */
 export interface PausedCells<S extends CellSlot> {
   /** Whether the session is paused, even if only another worker can reach its files. */
   has(name: SessionName): Promise<boolean>

@@ -57,7 +57,10 @@ export interface SlotPool<S extends Slot> {
   take(): S | null
   /** Whether a slot is warming that nobody waits for. */
   readonly hasFreeWarming: boolean
-  /** Waits for that slot; null if it failed. Rejects with the signal's reason. */
+  /**
+   * Waits, behind earlier callers, for a warming slot. Null if its start failed or the pool closes. Rejects
+   * with the signal's reason.
+   */
   nextWarming(signal: AbortSignal): Promise<S | null>
   /** Reports that a caller's own start has ended. `tookMs`: how long it took; null if it failed. */
   startedCold(tookMs: number | null): void
@@ -67,11 +70,11 @@ export interface SlotPool<S extends Slot> {
   keep(floor: number): void
   readonly isKept: boolean
   drop(count: number, why: DropReason): void
-  /** Handles ages and lower demand. */
+  /** Discards slots that are too old or exceed the demand, then refills. */
   tend(): void
   /** Destroys waiting slots and starts no more. A caller that waits for a warming slot still gets it. */
   giveUp(): void
-  /** The same, and tells all waiting callers to start their own. */
+  /** Does what `giveUp` does, and tells all waiting callers to start their own slots. */
   close(): void
 }
 

@@ -7,7 +7,10 @@ import type { RefillGate } from './refill-gate.ts'
 export interface WarmMemory {
   /** Takes `bytes` at once or not at all; disposing gives them back. */
   tryAcquire(bytes: number): Disposable | null
-  /** Calls `listener` if an execution waits for `bytes`: give up waiting slots and idle cells. */
+  /**
+   * Calls `listener` when an execution waits for `bytes`. The listener then gives up waiting slots and idle
+   * cells.
+   */
   onPressure(listener: (bytes: number) => void): void
 }
 

@@ -23,7 +23,10 @@ export interface BoundSlot<S extends CellSlot> extends Keeping {
   readonly keepsProcesses?: boolean
   /** The program has ended and no longer delays the start of other slots. */
   programEnded(): void
-  /** Destroys the slot or ends the turn (`lost`: not reusable). Idempotent; resolves when proven. */
+  /**
+   * Destroys the slot or ends the turn (`lost`: not reusable). Idempotent. Resolves when the sandbox is
+   * proven gone or clean.
+   */
   end(lost: boolean): Promise<void>
 }
 

@@ -52,7 +52,7 @@ export class Model {
     return found
   }
 
-  /** That run adds one to the counter of its interpreter and prints it. */
+  /** The run that has begun adds one to the counter of its interpreter and prints it. */
   count(language: Kept): number {
     const count = (this.#counts.get(language) ?? 0) + 1
     this.#counts.set(language, count)

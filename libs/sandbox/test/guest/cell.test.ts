@@ -48,7 +48,7 @@ mount -t tmpfs -o size=32m,nr_inodes=20k,mode=1777 tmpfs /mnt
 mount -t tmpfs -o size=8m,mode=1777 tmpfs /dev/shm`
 
 /**
- * Like a place that a backend makes: own processes, System V objects and mounts, and a work directory on a
+ * A sandbox as a backend makes one: own processes, System V objects and mounts, and a work directory on a
  * small tmpfs.
  */
 function jailed(user: boolean, last = 'true'): { within: string[]; work: string } {
@@ -93,7 +93,8 @@ test('reports how many processes wait for the next program, whatever ran before'
     await agent.run(program)
     waiting.push(await agent.session.clean('files'))
   }
-  // A fork server and its fork stay beside a shell, and the fork server beside Node.js.
+  // After a shell, the fork server and its fork still wait. After Node.js, the fork server and a Node.js
+  // process wait.
   expect(waiting).toEqual([0, 2, 2, 2, 2])
   await stop(agent)
 })
@@ -391,7 +392,7 @@ needs('freezer', ...oneUid.needs).it.each(['SIGINT', 'SIGSTOP', 'SIGKILL'] as co
     process.kill(Number(waits), signal)
     await cell.session.clean('none')
     const after = cell.run(python('print(2)'))
-    // When main.py exists, the agent has the run, so it is checking the waiting interpreter just now.
+    // When main.py exists, the agent has received the run and is checking the waiting interpreter.
     await expect.poll(() => existsSync(join(cell.work, 'main.py')), { timeout: 20_000 }).toBe(true)
     letGo()
     expect(await after).toMatchObject({ stdout: '2\n', stderr: '' })

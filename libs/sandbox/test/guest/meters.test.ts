@@ -104,7 +104,7 @@ test('reports null for each missing or invalid file', () => {
   expect(odd[2]).toMatchObject({ cpuUs: null, memPeak: null, oomKills: null, pidsPeak: 4 })
 })
 
-/** Reads 3 MB and writes 2 MB of files in a child, a grandchild, and a leftover that is killed. */
+/** Reads and writes 3 MB: one in a child, one in a grandchild, and one in a leftover that is killed. */
 const BUSY: Program = {
   type: 'command',
   shell: `head -c 1000000 /dev/zero > a

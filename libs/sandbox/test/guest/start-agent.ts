@@ -77,14 +77,14 @@ export interface Lab {
     language: Language | 'none',
     options?: Partial<AgentOptions> & { within?: readonly string[]; proxyPort?: number },
   ): Promise<Agent>
-  /** One start for agent and interpreter, as PID 1 of a namespace, without privileges. */
+  /** Starts Python once for agent and interpreter, as PID 1 of a namespace, without privileges. */
   startShared(options?: Partial<AgentOptions> & { variables?: Record<string, string> }): Promise<Agent>
   /** Starts, writes, runs, stops. */
   once(
     program: Program,
     options?: { files?: ProgramFile[]; stdin?: string; work?: string; way?: Way },
   ): Promise<Ran>
-  /** The same program without the agent. */
+  /** Runs a script without the agent, to compare. */
   bare(program: Program, options?: { files?: ProgramFile[]; stdin?: string; work: string }): Promise<Bare>
   close(): Promise<void>
 }

@@ -202,7 +202,7 @@ print(n)`
         connection.resume()
       })
       expect(stdout.trim()).toBe(String(total))
-      // Two windows, the pipe's buffers, and uncollected garbage, but not the 128 MB.
+      // Memory may hold two windows, the pipe's buffers and uncollected garbage, but not the 128 MB.
       expect(peak - before).toBeLessThan(96 << 20)
       const highest = /VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${agent.child.pid}/status`, 'utf8'))
       expect(Number(highest?.[1])).toBeLessThan(40_000)
@@ -274,7 +274,7 @@ s.shutdown(socket.SHUT_WR)
 print(connect().recv(10))`),
       (connection) => {
         if (agent.connections.length === 2) {
-          // The program waits for this, so that the run does not end first.
+          // The program waits until its first connection is closed, so that the run does not end before.
           const first = agent.connections[0]!
           if (first.closed) connection.end('closed')
           else first.on('close', () => connection.end('closed'))

@@ -10,7 +10,7 @@
 import { createHash } from 'node:crypto'
 import { damaged } from '../sealed-format.ts'
 
-/** As much as the API reads at once, and 8 KiB of hashes for the largest blob. */
+/** The API reads this much at once. The largest blob (64 MiB) then has 8 KiB of hashes. */
 export const HASHED_BYTES = 256 * 1024
 const HASH_BYTES = 32
 

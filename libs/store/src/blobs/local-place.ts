@@ -50,7 +50,8 @@ export async function createLocalPlace(dir: string): Promise<BlobPlace> {
       return (await folders(folder)).filter((name) => DAY_FOLDER.test(name))
     },
     sweepDay: (tenant, day, gone) => sweepDay(join(root, tenant, day), gone),
-    // A temporary file lies in the folder of its execution, and goes with it.
+    // Nothing to do here. A temporary file lies in the folder of its execution, and `sweepDay` deletes that
+    // folder.
     sweepUnfinished: async () => undefined,
     check: () => checkFolder(dir),
     [Symbol.dispose]: () => undefined,

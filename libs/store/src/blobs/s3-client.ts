@@ -19,11 +19,11 @@ export interface BucketSettings {
 }
 
 /**
- * Tries of one request. They and the SDK's pauses (up to 0.1, 0.2 and 0.4 s, five times that when throttled)
- * fit into OPERATION_MS.
+ * Tries of one request. The SDK's pauses between them (up to 0.1, 0.2 and 0.4 s, five times that when
+ * throttled) fit into OPERATION_MS.
  */
 const ATTEMPTS = 4
-/** Below COMMIT_TIMEOUT_MS of the executor (15 s), so that it sees the reason. */
+/** Below the executor's COMMIT_TIMEOUT_MS (15 s), so that the executor sees why the operation failed. */
 const OPERATION_MS = 10_000
 const CONNECT_MS = 2000
 /** When no byte arrives for this long, the connection is cut and the request repeated. */

@@ -21,10 +21,7 @@ const TAIL_BYTES = STORED_CHUNK_BYTES
  * How often a range is read when its bytes break off. The SDK repeats a request only if no byte has arrived.
  */
 const READS = 3
-/**
- * How long the result of a successful check is used again: /readyz asks every few seconds, and a check is
- * three requests.
- */
+/** How long a successful check counts. /readyz asks every few seconds, and a check takes four requests. */
 const CHECK_MS = 30_000
 
 export async function createS3Place(settings: BucketSettings): Promise<BlobPlace> {

@@ -103,7 +103,7 @@ export function createS3Writer(bucket: Bucket, path: string): PlaceWriter {
   }
 }
 
-/** Twice as large, up to a part. */
+/** Copies `before` into a buffer of twice its size, but at most PART_BYTES. */
 function grown(before: Buffer): Buffer<ArrayBuffer> {
   const after = Buffer.allocUnsafeSlow(Math.min(Math.max(FIRST_BYTES, 2 * before.length), PART_BYTES))
   before.copy(after)

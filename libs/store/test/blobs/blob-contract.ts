@@ -1,4 +1,4 @@
-/** What every blob store does, whichever place its bytes lie in. Each test gets an empty one. */
+/** What every blob store does, wherever it keeps the bytes. Each test gets an empty one. */
 import { randomBytes } from 'node:crypto'
 import { newExecutionId, type BlobKey } from '@cofferdam/contract'
 import { describe, expect, it } from 'vitest'

@@ -57,7 +57,7 @@ describe('a blob in a bucket', () => {
       await expect(t.blobs.read(ref, { start: 299_990, end: 300_010 })).rejects.toMatchObject(error)
     }
     await t.replace(path, flipped)
-    // The rest of it is still what was written.
+    // Other parts of the blob are undamaged and can be read.
     const found = await t.blobs.read(ref, { start: 0, end: 10 })
     expect(Buffer.from(found?.bytes ?? [])).toEqual(bytes.subarray(0, 10))
   })

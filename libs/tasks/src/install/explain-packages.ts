@@ -1,4 +1,7 @@
-/** Explains a failure by what the package proxy and the egress refused. Package managers print little. */
+/**
+ * Explains a failure by what the package proxy and the egress refused, because package managers print little
+ * about it.
+ */
 import type { PackagesSeen } from './package-access.ts'
 
 /** The most names in one sentence. The report lists every refused package. */

@@ -9,7 +9,7 @@ import type { ProgramFile, Sandbox } from '@cofferdam/contract'
 const MAX_LOCK_BYTES = 8 * 1024 * 1024
 
 export interface NodeLock {
-  /** Empty when it is unreadable. The package manager then reports what is wrong with it. */
+  /** Empty when the lock file cannot be read. The package manager then reports what is wrong with it. */
   text: string
   /** The file to use during the install. Null when the project's own file needs no change. */
   redirected: RedirectedLock | null
@@ -52,7 +52,7 @@ function redirectedLock(path: string, own: Uint8Array, moved: Buffer): Redirecte
   }
 }
 
-/** Whether yarn 2 or later wrote it. yarn 1 would treat such a file as out of date. */
+/** Whether yarn 2 or later wrote the lock file. yarn 1 would treat such a file as out of date. */
 export const isBerry = (text: string): boolean => /^__metadata:/m.test(text)
 
 /** The yarn to fetch for a lock file. yarn 2 and later read files of older versions, not of newer ones. */
@@ -62,6 +62,9 @@ export function yarnFor(text: string): string {
   return Number(written) <= 6 ? '@yarnpkg/cli-dist@3' : '@yarnpkg/cli-dist@4'
 }
 
-/** The pnpm to fetch for a lock file. pnpm 10 reads version 9.0 only, pnpm 9 also 6.0 (from pnpm 8). */
+/**
+ * The pnpm to fetch for a lock file. pnpm 10 reads only version 9.0 of the format. pnpm 9 also reads version
+ * 6.0, which pnpm 8 writes.
+ */
 export const pnpmFor = (text: string): string =>
   /^lockfileVersion: '?6\./m.test(text) ? 'pnpm@9' : 'pnpm@10'

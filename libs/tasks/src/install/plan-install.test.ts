@@ -89,7 +89,7 @@ describe('an install', () => {
         return calls
       }
       const at = `app/${name}`
-      // Reads once more, because a sandbox may delay a write until the next request.
+      // `restore` reads the file once more, because a sandbox may delay a write until the next request.
       expect(await restored(moved)).toEqual([at, [{ path: at, bytes: Buffer.from(own) }], at])
       expect(await restored('changed by the install')).toEqual([at])
       const here = await planInstall({ type: 'install' }, projectInMemory({ [name]: moved }), all, access)

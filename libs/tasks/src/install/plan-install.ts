@@ -1,13 +1,13 @@
 /**
  * Turns a request to install into a command. The first of these manifests in the folder decides:
  *
- *   requirements.txt → pip · pnpm-lock.yaml → pnpm · yarn.lock → yarn · package-lock.json → npm ci
- *   package.json → npm install · pyproject.toml → pip
+ *   requirements.txt → pip · pnpm-lock.yaml → pnpm · yarn.lock → yarn
+ *   package-lock.json or npm-shrinkwrap.json → npm ci · package.json → npm install · pyproject.toml → pip
  *
  * Python packages go to `.packages` in the work directory, which test runs put on PYTHONPATH. node_modules is
  * beside its package.json. Both are files of the session, so its later executions find them. If the image
- * lacks yarn or pnpm, or has a major version that cannot read the lock file, npx fetches one through the same
- * proxy and the same rules.
+ * lacks pnpm or yarn, or its yarn uses another lock file format, npx fetches one through the same proxy and
+ * the same rules.
  */
 import {
   PACKAGE_MANAGERS,
@@ -212,7 +212,8 @@ const npx = (program: string, from: string, args: string): string[] => [
 /** yarn 1 and later versions share neither options nor lock files. `lock` is null without a lock file. */
 function yarnCommand(lock: string | null): Command {
   const classic = `install${lock === null ? '' : ' --frozen-lockfile'} --non-interactive`
-  // --immutable would refuse every lock file that an older version of yarn 2 or later wrote.
+  // yarn updates a lock file that one of its earlier releases (2 or later) wrote. --immutable would refuse
+  // that.
   const berry = 'install --no-immutable'
   const prepared = [
     'export YARN_HTTP_PROXY="$HTTP_PROXY" YARN_HTTPS_PROXY="$HTTPS_PROXY"',

@@ -1,6 +1,6 @@
 // A reporter of node:test that writes one JSON line when a test ends, so that a stopped run leaves a report.
-// The reader accepts 8 MiB. That is enough for 500 messages of 4 KiB, and for the names and places of all
-// other tests.
+// The reader accepts at most 8 MiB. So at most 500 messages of 4 KiB are written, which leaves enough for the
+// names, files and lines of all other tests.
 const MESSAGE_MAX = 4096
 const MESSAGES = 500
 

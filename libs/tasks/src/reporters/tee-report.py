@@ -16,7 +16,7 @@ def main():
     try:
         child = subprocess.Popen(command, stdout=subprocess.PIPE)
     except FileNotFoundError:
-        # As a shell does, with the same exit code.
+        # Prints and exits as a shell does for a missing command.
         print("%s: not found" % command[0], file=sys.stderr)
         sys.exit(127)
     except OSError as error:

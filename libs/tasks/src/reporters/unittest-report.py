@@ -11,8 +11,8 @@ import time
 import traceback
 import unittest
 
-# The reader accepts 8 MiB. That is enough for 500 messages of 4 KiB, and for the names and places of all
-# other tests.
+# The reader accepts at most 8 MiB. So at most 500 messages of 4 KiB are written, which leaves enough for the
+# names, files and lines of all other tests.
 MESSAGE_MAX, MESSAGES = 4096, 500
 
 

@@ -1,6 +1,6 @@
 /**
- * Reads the JSON lines of our reporters (src/reporters): one for each test, and one at the end. If a test can
- * end the runner, another line announces its start.
+ * Reads the JSON lines of our reporters (src/reporters): one for each test, and one at the end. The reporter
+ * of pytest also writes a line when a test starts, because a test can end the whole run.
  */
 import { z } from 'zod'
 import type { ReportDraft, TestCase } from './report-draft.ts'

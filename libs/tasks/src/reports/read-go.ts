@@ -20,7 +20,7 @@ const eventSchema = z.object({
 
 /** The longest message that the contract allows. A test may print any amount. */
 const MAX_OUTPUT = 8192
-/** The most lines that are no events, because a test printed them. Reading stops after this many. */
+/** A test can print lines that are not events. Reading stops after this many of them. */
 const MAX_BROKEN = 1000
 
 /**
@@ -115,8 +115,8 @@ function compilerSaid(lines: readonly string[], pkg: string): string | null {
 }
 
 /**
- * Finds the place in a message. A test prints `    add_test.go:12: …`, relative to the package's folder. The
- * compiler prints `./add.go:3:1: …`.
+ * Finds the file and line in a message. A test prints ` add_test.go:12: …`, relative to the package's folder.
+ * The compiler prints `./add.go:3:1: …`.
  */
 function placeIn(
   message: string,

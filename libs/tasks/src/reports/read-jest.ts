@@ -76,7 +76,7 @@ function isCrowded(json: unknown): boolean {
 
 const STATUS: Readonly<Record<string, 'passed' | 'failed'>> = { passed: 'passed', failed: 'failed' }
 
-/** The line of the first frame of a stack that is in the file. */
+/** The line number in the first stack frame whose file has the same name as `file`. */
 function lineIn(stack: string, file: string): number | null {
   const name = file.slice(file.lastIndexOf('/') + 1)
   for (const line of stack.split('\n')) {

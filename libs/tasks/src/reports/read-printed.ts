@@ -136,7 +136,10 @@ const go: Reader = (lines) => {
   }
 }
 
-/** Counts the test points of a TAP stream that has a plan. Comments and indented subtests are skipped. */
+/**
+ * Counts the test points of a TAP stream that has a plan. Comments are skipped. The lines were trimmed
+ * before, so the points of indented subtests count, too.
+ */
 const tap: Reader = (lines) => {
   const at = lines.findLastIndex((line) => /^1\.\.\d+/.test(line))
   if (at === -1) return null

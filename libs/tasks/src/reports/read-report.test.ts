@@ -466,7 +466,7 @@ describe('a hostile report', () => {
     const before = process.cpuUsage()
     read(form, report)
     const { user, system } = process.cpuUsage(before)
-    // At most a second on a quiet machine. CPU time, because other processes may use the core.
+    // Takes at most 1 s on a quiet machine. It is CPU time, because other processes may use the core.
     expect((user + system) / 1000).toBeLessThan(6_000)
   })
 })

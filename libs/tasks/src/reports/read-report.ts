@@ -36,7 +36,7 @@ export interface LeftBehind {
 
 export const NOTHING_LEFT: LeftBehind = { report: null, isTooLarge: false, root: '', modulePath: '' }
 
-/** Takes the report out and removes our folder. Never rejects. */
+/** Reads the report from the sandbox and removes our folder there. Never rejects. */
 export async function takeReport(
   sandbox: Pick<Sandbox, 'read' | 'remove'>,
   plan: TestsPlan,
@@ -155,7 +155,7 @@ function script(text: string, root: string): TestCase | null {
     status: 'errored',
     file,
     line: line === undefined ? null : Number(line),
-    // The message of a syntax error starts with its place and its line.
+    // Before the message of a syntax error, Node prints the file and the source line. They are cut off.
     message: said.slice(Math.max(0, said.search(/^\w*Error\b/m))),
   }
 }

@@ -24,8 +24,8 @@ export interface Place {
 /** The contract's bound (testReportSchema). */
 const MAX_FAILURES = 500
 /**
- * How many characters of a text are read. Control sequences are removed from them, and the text is then cut
- * to its own limit.
+ * At most this many characters of a name or message are read. Control sequences are then removed, and the
+ * text is cut to the contract's limit for it.
  */
 const MAX_RAW = 32 * 1024
 

@@ -31,7 +31,10 @@ function filesOf(folder: string, ...names: string[]): { name: string; bytes: Buf
   return names.map((name) => ({ name, bytes: bytesOf(name) }))
 }
 
-/** Every pytest of the run finds our plugin by PYTHONPATH, and the plugin finds the report's path. */
+/**
+ * Every pytest of the run finds our plugin through PYTHONPATH, and the plugin finds the report's path in
+ * COFFERDAM_REPORT.
+ */
 const PYTEST_REPORT = 'export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}$R" COFFERDAM_REPORT="$R/report.jsonl"'
 
 export interface Runner {
@@ -121,7 +124,7 @@ const NODE_RUNNERS: Record<NodeFramework, Omit<Runner, 'command'> & { options: s
   },
   vitest: {
     shown: 'vitest run',
-    // --A script may call `vitest` alone, which would watch for changes. Unlike the subcommand `run`, the
+    // A script may call `vitest` alone, which would watch for changes. Unlike the subcommand `run`, the
     // option --run can be added to any script.
     options: '--run --reporter=default --reporter=json --outputFile.json="$R/report.json"',
     report: { name: 'report.json', form: 'jest' },

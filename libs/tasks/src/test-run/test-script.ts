@@ -7,7 +7,10 @@ import { z } from 'zod'
 
 export type ScriptRunner = Extract<TestFramework, 'jest' | 'vitest' | 'mocha' | 'node:test'>
 
-/** If a manifest has more scripts, none of them is used. Programs can write manifests with very many. */
+/**
+ * If a manifest has more scripts than this, all of them are ignored, because a program can write a manifest
+ * with any number of scripts.
+ */
 const MAX_SCRIPTS = 1000
 
 const manifestSchema = z.object({
@@ -109,8 +112,8 @@ function runnerOf(part: string): ScriptRunner | null {
 
 function insertOptions(part: string, runner: ScriptRunner, options: string): string {
   if (runner === 'node:test') {
-    // Node passes options after a file's name to the test, so ours go first. Each reporter needs its own
-    // destination.
+    // Node passes options after a file's name to the test, so ours go first. Node requires a destination for
+    // each reporter, so the script's own reporters are removed.
     const own = part.replaceAll(/\s--test-reporter(?:-destination)?(?:=|\s+)\S+/g, '')
     return own.replace(/(^|\s)--test(?=\s|$)/, () => ` --test ${options}`).trim()
   }

@@ -56,8 +56,8 @@ function failures({ total, failed, errored, failures: list }: TestReport): strin
 }
 
 /**
- * The first line of a message. Of a Python trace, the line that names the exception, because the caller
- * already has the place.
+ * Returns the first line of a message. For a Python trace, returns the line that names the exception, because
+ * the caller already knows the file and line.
  */
 const firstLine = (message: string): string => {
   const lines = message.split('\n').filter((text) => text.trim() !== '')

@@ -2,7 +2,7 @@
 import type { AiSdkProcess } from './ai-sdk-shape.ts'
 import type { CommandOptions, SessionSandbox } from './session-sandbox.ts'
 
-/** The most unread bytes of a stream. A stream with more fails. The fleet keeps as much of each stream. */
+/** The most unread bytes of a stream: as many as the fleet keeps. A stream with more unread bytes fails. */
 const UNREAD_BYTES = 16 * 1024 * 1024
 
 /** Resolves when the fleet has accepted the command. Rejects as `SessionSandbox.start` does. */

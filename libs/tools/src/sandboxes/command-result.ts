@@ -39,7 +39,7 @@ const SIGNALS: Readonly<Record<string, number>> = {
   SIGTERM: 15,
 }
 const TIMED_OUT = 124
-/** Most of a stream that the fleet keeps (BOUNDS.fullOutputBytes). */
+/** The most bytes of a stream that the fleet keeps (BOUNDS.fullOutputBytes). */
 const KEPT_BYTES = 16 * 1024 * 1024
 
 /** Endings that say nothing about the command, because the platform refused or lost it. */

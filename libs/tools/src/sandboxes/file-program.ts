@@ -36,7 +36,10 @@ export interface FileQuestion<K extends keyof FileAnswers = keyof FileAnswers> {
   mode?: number
 }
 
-/** Most entries of a folder. A larger one is an error, because an agent would read a part as the whole. */
+/**
+ * The most entries that are listed of a folder. A larger folder is an error, because an agent would read a
+ * part as the whole.
+ */
 const ENTRIES_MAX = 20_000
 
 const PROGRAM = `

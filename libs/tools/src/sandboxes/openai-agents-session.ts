@@ -87,7 +87,8 @@ export function createOpenAiAgentsSession<M extends ManifestShape>(
       try {
         return execText(await exec(args))
       } catch (error) {
-        // The SDK would only tell the model that an error occurred.
+        // The message is returned and not thrown, because the SDK would only tell the model that an error
+        // occurred.
         if (isCofferdamError(error)) return `The command was not run: ${error.message}`
         throw error
       }
@@ -150,7 +151,10 @@ function asItself(runAs: string | undefined): void {
     throw new CofferdamError('capability_missing', 'This sandbox has one user. Leave runAs out.')
 }
 
-/** Operations throw when the file is missing or the diff does not fit. The SDK tells the model. */
+/**
+ * Operations throw when the file is missing or the diff does not fit. The SDK tells the model about the
+ * error.
+ */
 function createEditor(files: SandboxFiles, applyDiff: OpenAiAgentsSdk<never>['applyDiff']): Editor {
   const read = async (path: string): Promise<string> => {
     const bytes = await files.read(path)

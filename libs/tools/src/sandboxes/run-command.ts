@@ -1,6 +1,6 @@
 /**
- * Runs one command of a session. Without a signal and a listener that is one call. With them, the command is
- * followed by its events, and the signal cancels it.
+ * Runs one command of a session. Without a signal and a listener, that is one API call. With either, the
+ * client follows the command's events, and the signal cancels the command.
  */
 import { isCofferdamError, type ExecutionRequest, type ExecutionResult } from '@cofferdam/client'
 import { commandResult, refusalOf, type CommandResult } from './command-result.ts'

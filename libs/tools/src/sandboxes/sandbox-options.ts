@@ -25,7 +25,8 @@ export interface SandboxOptions {
   minIsolation?: NonNullable<ExecutionRequest['min_isolation']>
   /**
    * `files` (default): between two commands only the work folder stays. `processes`: background processes
-   * stay, too, on the backends that can do that. A command that is cancelled then ends the whole sandbox.
+   * stay, too, on the backends that can do that. With `processes`, cancelling a command ends the whole
+   * sandbox.
    */
   scope?: 'files' | 'processes'
   /** The sandbox ends after it was idle for this long, milliseconds. Default: the worker's, 5 minutes. */
@@ -38,7 +39,9 @@ export interface SandboxOptions {
   network?: NonNullable<ExecutionRequest['network']>
   /** Variables of every command. */
   env?: Readonly<Record<string, string>>
-  /** A command is stopped after this time, milliseconds, unless it has a time of its own. Default 120,000. */
+  /**
+   * A command is stopped after this many milliseconds, unless it has its own `timeoutMs`. Default 120,000.
+   */
   timeoutMs?: number
 }
 

@@ -14,8 +14,8 @@ export interface SandboxFiles {
   /** The bytes of a file of at most 8 MiB, through links. Null when absent. Throws for a folder. */
   read(path: string, options?: Signalled): Promise<Uint8Array | null>
   /**
-   * Writes a file of at most 8 MiB, with its folders. A link is replaced, not followed. Throws for a folder
-   * and outside of the work folder.
+   * Writes a file of at most 8 MiB and makes missing folders. A link is replaced, not followed. Throws for a
+   * folder and outside of the work folder.
    */
   write(path: string, content: Uint8Array | string, options?: Signalled): Promise<void>
   /** Type and size, through links. Null when absent. */

@@ -40,17 +40,23 @@ export interface SessionSandbox {
   readonly files: SandboxFiles
   /** Begins the session, or finds it. Further calls return the same. Throws CofferdamError. */
   open(options?: { signal?: AbortSignal }): Promise<OpenedSandbox>
-  /** Runs a line of bash, as `runCommand` says. */
+  /** Runs a line of bash. Resolves and rejects as `runCommand` does. */
   run: (command: string, options?: CommandOptions) => Promise<CommandResult>
   /** Resolves when the fleet has accepted the command. */
   start(command: string, options?: CommandOptions): Promise<RunningCommand>
-  /** The session as the fleet sees it. Null when there is none. */
+  /**
+   * The session as the fleet sees it. Null when there is none, or when neither an option nor an earlier call
+   * names its backend.
+   */
   find(options?: { signal?: AbortSignal }): Promise<Session | null>
-  /** Ends the session with everything in it. Does nothing when there is none. */
+  /**
+   * Ends the session with everything in it. Does nothing when there is none, or when neither an option nor an
+   * earlier call names its backend.
+   */
   end(options?: { signal?: AbortSignal }): Promise<void>
 }
 
-/** The work folder of every backend (SURROUNDINGS.workFolder). `open` asks for the real one. */
+/** The work folder that SURROUNDINGS.workFolder promises. `open` asks the sandbox for the real one. */
 export const WORK_FOLDER = '/tmp/work'
 
 export function createSessionSandbox(options: SandboxOptions): SessionSandbox {

@@ -34,7 +34,7 @@ it('keeps the newest bytes without half a character', () => {
       expect(kept).toBe(whole.toString('utf8', dropped))
       expect(kept).not.toContain('\uFFFD')
       expect(whole.length - dropped).toBeLessThanOrEqual(most)
-      // At most three bytes more than asked for are dropped.
+      // To keep whole characters, at most three more bytes are dropped.
       expect(dropped - Math.max(0, whole.length - most)).toBeLessThan(4)
     }),
   )

@@ -10,8 +10,8 @@ import traceback
 
 import pytest
 
-# The reader accepts 8 MiB. That is enough for 500 messages of 4 KiB, and for the names and places of all
-# other tests.
+# The reader accepts at most 8 MiB. So at most 500 messages of 4 KiB are written, which leaves enough for the
+# names, files and lines of all other tests.
 MESSAGE_MAX, MESSAGES = 4096, 500
 HEAD_MAX = 1024
 FRAME = re.compile(r'^(?:E?\s+File ")?(\S[^:"\n]*\.py)(?:", line |:)(\d{1,7})', re.M)
@@ -53,7 +53,7 @@ class Report:
         if text:
             for path, frame in FRAME.findall(text):
                 path = os.path.normpath(os.path.join(self.here, path))
-                # In the second case, `file` is a folder whose conftest.py could not be loaded.
+                # `path` is inside `file` if `file` is a folder whose conftest.py could not be loaded.
                 if file and (path == file or path.startswith(file + os.sep)):
                     file, number = path, int(frame)
             self.messages += 1
@@ -113,7 +113,8 @@ class Report:
         self.test("pytest", "errored", (None, None), None, "", str(excrepr))
 
     def pytest_sessionfinish(self):
-        # pytest does not finish the test of an xdist worker that died.
+        # If an xdist worker dies, pytest never calls pytest_runtest_logfinish for the test that it was
+        # running.
         for nodeid in list(self.told):
             self.pytest_runtest_logfinish(nodeid)
         self.line(t="end")
