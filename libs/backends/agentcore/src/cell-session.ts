@@ -108,7 +108,7 @@ export function createCellSession(service: DataPlane, id: SessionPlace, base: st
 
     async oomKills(signal) {
       // cell.py wrote the first count before the program began. A program can forge both counts, but only for
-      // its own result.
+      // results of its own session.
       const command = `cat ${base}/oom; echo; sed -n 's/^oom_kill //p' /proc/vmstat`
       const asked = requests.call('executeCommand', { command }, signal)
       const said = await asked.catch(() => signal.throwIfAborted())
