@@ -15,8 +15,7 @@ from .sysv import SystemV
 from .workdir import IO_ERROR, WorkError
 
 # How long the kernel may take to free files of killed processes. The kernel's collector frees sockets in
-# flight, which takes much longer on a busy host. FREE_S + WIPE_S is below the worker's limit of 8 s (CLEAN_MS
-# in cells.ts).
+# flight, which takes much longer on a busy host.
 FREE_S = 3.0
 
 

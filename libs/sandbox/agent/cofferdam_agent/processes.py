@@ -15,6 +15,10 @@ from . import gate, linux, reap, spawn
 from .waiting import ENTRIES, WaitingInterpreter
 from .workdir import IO_ERROR, REFUSED, WorkError
 
+# How long killed processes of a cell may take to end. One that waits for a busy disk ends only when the disk has
+# answered. GONE_S + WIPE_S + FREE_S is below the worker's limit of 15 s (CLEAN_MS in cells.ts).
+GONE_S = 6.0
+
 
 class Processes:
     def __init__(self, options, work, split, meters, ready, started_with_us):
@@ -181,15 +185,15 @@ class Processes:
             else:
                 self.late.end_command(run.child)
 
-    def kill_others(self, on_reaped):
+    def kill_others(self, on_reaped, within_s=2.0):
         """Kills everything but waiting and kept interpreters. True when it is proven gone."""
         if self.kept:
             self.kept_interpreters.stop_all()
         spared = self.waiting.pids() | {kept.pid for kept in self.kept.values()}
         if not spared:
-            return reap.kill_leftovers(self.options.confined, on_reaped)
+            return reap.kill_leftovers(self.options.confined, on_reaped, within_s)
         kill_all = None if self.kept or self.waiting.is_exposed() else self.kill_all
-        return reap.kill_others(spared, self.options.confined, kill_all, on_reaped)
+        return reap.kill_others(spared, self.options.confined, kill_all, on_reaped, within_s)
 
     def kill_all_of_program(self):
         if self.cell is not None:
@@ -213,7 +217,7 @@ class Processes:
             if self.kept_interpreters is not None:
                 self.kept_interpreters.end_all()
             self.postponed = None
-        if not self.kill_others(on_reaped):
+        if not self.kill_others(on_reaped, GONE_S):
             raise WorkError(IO_ERROR, "processes are left")
         self.cell.clean(keep)
         return len(self.waiting.pids())

@@ -15,7 +15,7 @@ from . import linux
 LISTS_CHILDREN = os.path.exists("/proc/self/task/%d/children" % os.getpid())
 
 
-def kill_others(kept, confined, kill_all, on_reaped, deadline_s=2.0):
+def kill_others(kept, confined, kill_all, on_reaped, deadline_s):
     """Kills every descendant except `kept`, which have no children. True if all are proven gone by the
     deadline.
 

@@ -34,7 +34,7 @@ const TEND_MS = 1_000
  * The time is long, because a destroyed cell loses its session's files. It is less than the 20 s after which
  * the executor reports a leak.
  */
-const CLEAN_MS = 8_000
+const CLEAN_MS = 15_000
 
 /** One execution's turn in a cell. */
 export interface Turn<S extends CellSlot> extends Keeping {

@@ -399,6 +399,30 @@ needs('freezer', ...oneUid.needs).it.each(['SIGINT', 'SIGSTOP', 'SIGKILL'] as co
   },
 )
 
+needs('freezer', ...oneUid.needs).it(
+  'keeps a session whose killed process takes seconds to end',
+  async () => {
+    const cell = await startCell(oneUid)
+    onTestFinished(() => stop(cell))
+    const running = cell.run(
+      bash(
+        'sleep 600 & echo $! > pid.new; mv pid.new pid; until [ -e go ]; do sleep 0.02; done; echo x > note',
+      ),
+    )
+    await expect.poll(() => existsSync(join(cell.work, 'pid')), { timeout: 20_000 }).toBe(true)
+    const letGo = await hold(Number(readFileSync(join(cell.work, 'pid'), 'utf8')), FREEZER!)
+    writeFileSync(join(cell.work, 'go'), '')
+    await running
+    const since = performance.now()
+    const cleaned = cell.session.clean('files')
+    // Longer than the end of a run waits for what it killed.
+    await vi.waitFor(() => expect(performance.now() - since).toBeGreaterThan(2500), { timeout: 20_000 })
+    letGo()
+    await cleaned
+    expect((await cell.run(bash('cat note'))).stdout).toBe('x\n')
+  },
+)
+
 for (const place of TRIED.filter(({ hasOwnPids }) => !hasOwnPids))
   needs(...place.needs).it(
     `keeps a cell in ${place.name} although others have files on the same tmpfs`,
