@@ -49,7 +49,7 @@ function content(intro: string, { content = {} }: Content): string[] {
   const [[type, media] = []] = Object.entries(content)
   if (type === undefined || media === undefined) return [wrapped(intro), '']
   const { schema } = media
-  const kind = type === 'application/json' ? '' : ` as ${code(type)}`
+  const kind = type === 'application/json' ? '' : ` (${code(type)})`
   if (schema.$ref !== undefined) return [wrapped(`${intro} ${typeWords(schema, linked)}${kind}`), '']
   const head = [wrapped(`${intro}${kind}`), '']
   return fieldRows(schema).length === 0 ? head : [...head, ...fields(schema)]
@@ -60,7 +60,7 @@ function operation(method: string, path: string, one: Operation): string[] {
   return [
     `### ${code(`${method.toUpperCase()} ${path}`)}`,
     '',
-    wrapped(`${one.summary} ${one.description}`),
+    wrapped(`${one.summary.replace(/ Admin\.$/, '')} ${one.description}`),
     '',
     ...parameters(one),
     ...(one.requestBody === undefined
@@ -101,9 +101,9 @@ export async function apiPage(): Promise<string> {
     ]),
     '## Schemas',
     '',
-    'Inner fields are written with a dot. `[]` stands for each item of an array, `*` for any key. A field ' +
-      'that',
-    'only one kind of the value has names it in brackets.',
+    'Inner fields are written with a dot. `[]` stands for each item of an array, `*` for any key. If a value',
+    'has several kinds, its field `type` names the kind. `program.source (script)` exists only in a program',
+    'whose `type` is `script`.',
     '',
     ...Object.entries(components.schemas).flatMap(([name, schema]) => [`### ${name}`, '', ...fields(schema)]),
   ]

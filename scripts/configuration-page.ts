@@ -21,7 +21,7 @@ function defaultOf(field: ConfigField): string {
   const schema = z.toJSONSchema(field.schema, { io: 'input', unrepresentable: 'any' })
   // The user's form comes first: the parsed value may have an absolute path of this machine.
   const shown = schema.default ?? unset.data
-  if (shown === undefined) return 'unset'
+  if (shown === undefined || shown === '') return 'unset'
   return typeof shown === 'string' || typeof shown === 'number' ? code(String(shown)) : 'see the description'
 }
 
@@ -55,7 +55,7 @@ function keys(schema: JsonSchema): string[] {
         : code(JSON.stringify(schema.default))
     return [code(key), `${typeWords(schema)}${unitOf(key, schema)}`, unset, schema.description ?? '']
   })
-  return rows.length === 0 ? ['No settings.', ''] : table(['key', 'type', 'default', 'what it is'], rows)
+  return rows.length === 0 ? [] : table(['key', 'type', 'default', 'what it is'], rows)
 }
 
 const wholeFile = jsonSchemaOf(fileSchema)
@@ -78,7 +78,7 @@ function backendSections(): string[] {
 
 export function configurationPage(): string {
   return [
-    MADE('apps/*/src/config.ts', 'libs/{backends/src/*,egress/src,routines/src/callbacks}/config.ts'),
+    MADE('scripts/configuration-page.ts', 'apps/*/src/config.ts', 'and the schemas that these import'),
     '# Configuration',
     '',
     'This page lists every setting. `npm start` works without any of them. A worker with two backends needs',
@@ -96,8 +96,8 @@ export function configurationPage(): string {
     '| settings of a process | environment and `cofferdam.config.yaml`, listed below | at the next start |',
     '| policy and caps of a tenant | Postgres (`cofferdam tenant`, `cofferdam caps`) | while processes run |',
     '',
-    'An unknown `COFFERDAM_*` variable or an unknown key is an error that names the nearest known one. All',
-    'problems are reported at once.',
+    'An unknown `COFFERDAM_*` variable or an unknown key is an error, which suggests a similar name if there',
+    'is one. All problems are reported at once.',
     '',
     ...variables('API', '`cofferdam api`, or `node apps/api/src/main.ts`.', API_FIELDS),
     ...variables('Worker', '`cofferdam worker`, or `node apps/worker/src/main.ts`.', WORKER_FIELDS),
@@ -113,8 +113,8 @@ export function configurationPage(): string {
     ),
     '## Tests',
     '',
-    'With `COFFERDAM_REQUIRE=all`, `npm test` fails if a part of the machine is missing or a test is',
-    'skipped.',
+    'With `COFFERDAM_REQUIRE=all`, `npm test` fails if the machine lacks something that tests need, such as',
+    'Docker, or if a test is skipped.',
     '',
     '## `cofferdam.config.yaml`',
     '',
@@ -131,7 +131,7 @@ export function configurationPage(): string {
     'precedence.',
     '',
     ...section('sandbox', 'Upper bounds for every execution on this worker, and perhaps its only backend.'),
-    ...section('warm', 'Warm sandboxes, and cells, which are sandboxes of sessions (docs/sandboxes.md).'),
+    ...section('warm', 'Warm sandboxes, and cells, which a session or a tenant reuses (docs/sandboxes.md).'),
     ...section('egress', 'The most that programs may reach, and the package mirrors.'),
     ...section('callbacks', 'Addresses that results may be posted to (docs/routines.md).'),
     ...section('cells', 'Which tenants live in which cell of the fleet (docs/operations/cells.md).'),
@@ -162,8 +162,9 @@ export function configurationPage(): string {
     '### `prices`',
     '',
     'What attempts cost, by backend, in units without a currency. `default` applies to backends that are not',
-    'named. Workers compute the cost at each ending, so all of them should have the same prices',
-    '(docs/operations/caps.md).',
+    'named. A price has three keys, 0 by default: `call` for each charged attempt, `cpu_second` for a second',
+    'of CPU time, and `gb_second` for 1,024 MiB of memory limit during a second of run time. Workers compute',
+    'the cost at each ending, so all of them should have the same prices (docs/operations/caps.md).',
     '',
     ...keys(wholeFile.properties?.['prices'] ?? {}),
     '```yaml',

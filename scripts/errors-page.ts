@@ -4,9 +4,9 @@ import { EXIT, exitStatusFor } from '../apps/cli/src/exit-status.ts'
 import { code, MADE, table } from './page-table.ts'
 
 const RETRY_WORDS = {
-  never: 'no: the same call fails again',
-  later: 'later: the same call may work',
-  elsewhere: 'on another backend',
+  never: '`never`: the same call fails again',
+  later: '`later`: the same call may work',
+  elsewhere: '`elsewhere`: on another backend',
 } as const
 
 /** What happened if an attempt ended this way. */
@@ -14,12 +14,14 @@ const ENDING_WORDS: Record<Ending, string> = {
   ok: 'The program exited with status 0.',
   error: 'The program exited with another status, or raised.',
   crashed: 'A signal that Cofferdam did not send killed the program.',
-  soft_timeout: 'It stopped when it was asked to at the soft deadline; its output up to then is kept.',
-  hard_timeout: 'It still ran at the hard deadline; the whole process tree was killed.',
+  soft_timeout:
+    'The program stopped when it was asked to at the soft deadline. Its output up to then is kept.',
+  hard_timeout: 'The program still ran at the hard deadline, so its whole process tree was killed.',
   oom: 'The kernel killed the program because of its memory limit, or it failed with Python’s `MemoryError`.',
   pids_limit: 'It failed after a fork was refused because of the process limit.',
   disk_limit: 'It failed after a write was refused because of the disk limit.',
-  output_limit: 'It printed more than its limit, and the request asked to kill it in that case.',
+  output_limit:
+    'The program printed more than its limit, and `limits.on_output_limit` of the request is `kill`.',
   cancelled: 'Somebody cancelled it.',
   policy_denied: 'The tenant’s policy does not allow it. No code ran.',
   cap_exceeded: 'A cap of the tenant or agent is used up. No code ran.',
@@ -46,13 +48,14 @@ function errorRow(name: ErrorCode): string[] {
 export function errorsPage(): string {
   const codes = Object.keys(ERRORS) as ErrorCode[]
   return [
-    MADE('libs/contract/src/error-table.ts', 'libs/contract/src/endings.ts'),
+    MADE('libs/contract/src/error-table.ts', 'scripts/errors-page.ts'),
     '# Errors and endings',
     '',
     'This page explains every ending of an execution and every error code.',
     '',
     'Two kinds of failure are kept apart. If a **program** fails, that is data: the result says how its',
-    'execution ended. If the **platform** fails, the answer is an error with a code.',
+    'execution ended. If the **platform** cannot accept or answer a request, the answer is an error with a',
+    'code. If it fails later, the execution ends `provisioning`, `sandbox_lost` or `worker_lost`.',
     '',
     '## Endings',
     '',
@@ -75,8 +78,8 @@ export function errorsPage(): string {
     '',
     '## Platform errors',
     '',
-    'An error answer is `{"error": {"code", "message", "hint", "retry", "details"?, "trace_id"?}}`. Compare',
-    'by `code`. *Charged* says whether the execution stays counted against the caps.',
+    'An error answer is `{"error": {"code", "message", "hint", "retry", "details"?, "trace_id"?}}`. Tell',
+    'errors apart by `code`. *Charged* says whether the execution stays counted against the caps.',
     '',
     ...table(['code', 'HTTP', 'retry', 'charged', 'message', 'what to do'], codes.map(errorRow)),
   ].join('\n')

@@ -16,7 +16,8 @@ export const GENERATED_FILES: Readonly<Record<string, () => string | Promise<str
   'docs/reference/telemetry.md': () =>
     telemetryPage(
       MADE(
-        'libs/telemetry/src/{catalog,metric-catalog,log-records,dispatcher-log-records,backend-log-records}.ts',
+        'libs/telemetry/src/{catalog,metric-catalog,fleet-metric-facts,*log-records}.ts',
+        'scripts/telemetry-page.ts',
       ),
     ),
   'docs/configuration.md': configurationPage,

@@ -67,16 +67,17 @@ export const API_FIELDS = {
     variable: 'COFFERDAM_CONFIG',
     schema: z.string().optional(),
     description:
-      'YAML file that workers read too; the API takes its sections provisioning.azure and cells. ' +
-      'cofferdam.config.yaml is read when it exists.',
+      'YAML file that workers read, too. The API uses its sections provisioning.azure and cells. Unset: ' +
+      'cofferdam.config.yaml, if it exists.',
     example: 'cofferdam.config.yaml',
   },
   cells: {
     variable: 'COFFERDAM_CELLS',
     schema: otherCells.prefault(''),
     description:
-      'The other cells that this API serves, as number=URL of their Redis, separated by spaces. Which tenants ' +
-      'live in which cell is in the section cells of the configuration file. Unset: a fleet of one cell.',
+      'The other cells that this API serves, as number=URL of their Redis, separated by spaces. The ' +
+      'section cells of the configuration file says which tenants live in which cell. Unset: a fleet of ' +
+      'one cell.',
     example: '1=redis://redis-1:6379 2=redis://redis-2:6379',
     secret: true,
   },
@@ -84,16 +85,17 @@ export const API_FIELDS = {
     variable: 'COFFERDAM_PUBLIC_URL',
     schema: z.url({ protocol: /^https?$/ }).optional(),
     description:
-      'Address under which clients and browsers reach the API. /mcp refuses a Host or Origin of another ' +
-      'name; without it, connections over loopback must use a loopback name.',
+      'Address under which clients and browsers reach the API. In Host and Origin, /mcp accepts only the ' +
+      'name of this address and loopback names. Unset: loopback names only, but any Host on connections ' +
+      'that do not use loopback.',
     example: 'https://cofferdam.example.com',
   },
   dashboardDir: {
     variable: 'COFFERDAM_DASHBOARD_DIR',
     schema: z.string().min(1).optional(),
     description:
-      'Folder with a build of the dashboard (index.html and assets). Without it the one beside the API, ' +
-      'which `npm start`, the image and the package bring.',
+      'Folder with a build of the dashboard (index.html and assets). Unset: the build beside the API, ' +
+      'which `npm start`, the image and the package have.',
     example: '/opt/cofferdam/dashboard',
   },
   jaegerUrl: {

@@ -175,14 +175,14 @@ export const pageQuery = z.strictObject({
   program_kind: z
     .enum(PROGRAM_KINDS)
     .optional()
-    .meta({ description: 'Only what runs this. script: scripts of every language.', example: 'tests' }),
+    .meta({ description: 'Only this kind of program. script: scripts of every language.', example: 'tests' }),
   session_id: sessionIdQuery.optional(),
   min_duration_ms: durationQuery.optional().meta({
-    description: 'Only attempts that took at least this long from the take to the ending, milliseconds.',
+    description: 'Only attempts with a duration_ms of at least this, milliseconds.',
     example: '5000',
   }),
   max_duration_ms: durationQuery.optional().meta({
-    description: 'Only attempts that took at most this long, milliseconds.',
+    description: 'Only attempts with a duration_ms of at most this, milliseconds.',
     example: '100',
   }),
   from: timeQuery.optional().meta({ description: 'Only what was enqueued at or after this time.' }),

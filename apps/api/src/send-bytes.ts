@@ -45,7 +45,7 @@ export function byteResponses(contentType: string, what: string) {
   return {
     200: { description: `The whole ${what}.`, content },
     206: { description: 'The range asked for.', content },
-    304: z.undefined().describe('It is what If-None-Match names.'),
+    304: z.undefined().describe('It has not changed: If-None-Match names its ETag.'),
   }
 }
 

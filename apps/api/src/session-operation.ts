@@ -38,7 +38,7 @@ export const sessionParams = z.strictObject({
 export const sessionQuery = z.strictObject({
   tenant_id: tenantQuery,
   agent_id: nameSchema.default('sessions').meta({
-    description: 'The agent that the audit row names.',
+    description: 'The agent that the audit row names. Default: an agent with the name sessions.',
     example: 'analyst',
   }),
   template_id: nameSchema.optional().meta({

@@ -109,7 +109,7 @@ export const nextCursorSchema = z.string().nullable().meta({
 /** A tenant with everything that an operator decides about it. */
 export const tenantSchema = z.strictObject({
   policy: tenantPolicySchema.meta({ description: 'What it may do.' }),
-  caps: tenantCapsSchema.meta({ description: 'How much of it.' }),
+  caps: tenantCapsSchema.meta({ description: 'Its caps.' }),
 })
 
 /**
@@ -193,7 +193,9 @@ export const changeEventSchema = <T extends z.ZodType>(eventType: T) =>
     after: z
       .unknown()
       .meta({ description: 'What is there now. Null if it is gone.', example: { weight: 2 } }),
-    source: z.enum(['api', 'reconciler', 'sql']).meta({ description: 'Which way the change came.' }),
+    source: z.enum(['api', 'reconciler', 'sql']).meta({
+      description: 'How it was changed: by the API (api), by provisioning (reconciler), or by raw SQL (sql).',
+    }),
     created_at: timeSchema.meta({ description: 'When it was changed.' }),
   })
 

@@ -12,7 +12,9 @@ export const CLI_FIELDS = {
   url: {
     variable: 'COFFERDAM_URL',
     schema: z.url({ protocol: /^https?$/ }).optional(),
-    description: `API that the command talks to; without it the one that \`cofferdam up\` started in the data directory, on whichever port, else ${DEFAULT_URL}.`,
+    description:
+      'API that the command talks to. Unset: the API that `cofferdam up` started in the data directory, ' +
+      `else ${DEFAULT_URL}.`,
     example: 'https://cofferdam.example.com',
   },
   apiKey: {

@@ -30,15 +30,15 @@ export const DISPATCHER_FIELDS = {
   configFile: {
     variable: 'COFFERDAM_CONFIG',
     schema: z.string().optional(),
-    description: 'YAML file with the dispatcher section; cofferdam.config.yaml is read when it exists.',
+    description: 'YAML file with the section dispatcher. Unset: cofferdam.config.yaml, if it exists.',
     example: 'cofferdam.config.yaml',
   },
   drainMs: {
     variable: 'COFFERDAM_DRAIN_MS',
     schema: wholeNumber(0, 3_600_000).default(300_000),
     description:
-      'How long turns of sessions may go on after the first SIGTERM, milliseconds; what goes on after ' +
-      'that is taken over by the next dispatcher.',
+      'How long turns of sessions may go on after the first SIGTERM, milliseconds. The next dispatcher ' +
+      'takes over turns that go on after that.',
     example: '300000',
   },
 } as const satisfies Record<string, ConfigField>
@@ -56,8 +56,13 @@ export const environmentSchema = z.strictObject({
   agent_id: nameSchema
     .default('managed-agents')
     .describe('Agent of executions that no agent asked for: preparing a sandbox, collecting outputs.'),
-  template_id: nameSchema.optional().describe('For tenants that run nothing without a template.'),
-  key_file: z.string().min(1).describe('File with the environment key. It is read again when it is refused.'),
+  template_id: nameSchema
+    .optional()
+    .describe('Template of its executions, for tenants that run nothing without one.'),
+  key_file: z
+    .string()
+    .min(1)
+    .describe('File with the environment key. It is read again when the control plane refuses the key.'),
   api_key_file: z
     .string()
     .min(1)
@@ -83,9 +88,9 @@ export const environmentSchema = z.strictObject({
     .enum(['kept', 'restored'])
     .default('kept')
     .describe(
-      'kept: one shell a session, whose background jobs live on; needs a backend with sessions of scope ' +
-        'processes. restored: each command continues with the folder, variables and functions of the last ' +
-        'one; for backends whose sessions keep only files (gvisor, e2b).',
+      'kept: one shell for each session, whose background jobs live on. Needs a backend with sessions of ' +
+        'scope processes. restored: each command continues with the folder, variables and functions of the ' +
+        'last one. For backends without such sessions (gvisor, e2b).',
     ),
   network: networkSchema.default('none').describe('What tool calls may reach, within the tenant’s policy.'),
   limits: z
@@ -108,7 +113,9 @@ export const environmentSchema = z.strictObject({
     .min(1000)
     .max(3_600_000)
     .default(60_000)
-    .describe('How long a session is served after its turn has ended, milliseconds (the SDK’s default).'),
+    .describe(
+      'How long a session is served after its turn has ended, milliseconds. The default is the SDK’s.',
+    ),
   park_ms: z
     .int()
     .min(1000)

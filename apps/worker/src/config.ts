@@ -44,7 +44,8 @@ export const WORKER_FIELDS = {
   configFile: {
     variable: 'COFFERDAM_CONFIG',
     schema: z.string().optional(),
-    description: 'YAML file with the backends section; cofferdam.config.yaml is read when it exists.',
+    description:
+      'YAML file with backends, warm sandboxes, egress and more. Unset: cofferdam.config.yaml, if it exists.',
     example: 'cofferdam.config.yaml',
   },
   backendNames: {
@@ -65,8 +66,8 @@ export const WORKER_FIELDS = {
     variable: 'COFFERDAM_MEMORY_BUDGET_MIB',
     schema: wholeNumber(64, 16_777_216).default(DEFAULT_BUDGET_MIB),
     description:
-      'Sum of the memory limits of what runs at once, MiB (default: half of the host); ' +
-      'executions wait when it is full.',
+      'Bound for the memory limits of all sandboxes on this worker together, MiB (default: half of the ' +
+      'memory of the host). Executions wait when it is used up.',
     example: '4096',
   },
   lanes: {
@@ -84,8 +85,8 @@ export const WORKER_FIELDS = {
       .regex(/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/, 'expected lower-case letters, digits and dashes')
       .default(DEFAULT_GROUP),
     description:
-      'Name of the workers that are scaled together with this one. The metrics `cofferdam_group_*` have what ' +
-      'there is to do for each group.',
+      'Name of the group of workers that are scaled together. The metrics `cofferdam_group_*` show the ' +
+      'waiting and running executions of each group.',
     example: 'process',
   },
   routineSlots: {
@@ -123,7 +124,8 @@ export const WORKER_FIELDS = {
   identityHeader: {
     variable: 'IDENTITY_HEADER',
     schema: z.string().min(1).optional(),
-    description: 'What that endpoint wants to see; App Service and Container Apps set it.',
+    description:
+      'Value of the header that IDENTITY_ENDPOINT requires. App Service and Container Apps set it.',
     example: '853b9a84-5bfa-4b22-a3f3-0b9a43d9ad8a',
     secret: true,
   },

@@ -50,7 +50,7 @@ export const sandboxSectionSchema = z.strictObject({
   network: z
     .boolean()
     .default(true)
-    .describe('False: no execution on this worker has a network, whatever it asks and its tenant may.'),
+    .describe('False: no execution on this worker has a network, whatever its request and its policy say.'),
   timeout: duration.optional().describe('The longest hard deadline, e.g. `30s`.'),
 })
 export type SandboxSection = z.output<typeof sandboxSectionSchema>

@@ -61,10 +61,11 @@ class _ExecutionRequestProgramFilesRequired(TypedDict):
     type: Literal["files"]
     """Work on the files of a session, in order with its executions. Runs no user code."""
     op: Literal["list", "read", "write", "remove", "collect", "pause", "resume", "fork", "end"]
-    """write stores the files of the request. read makes path an artifact, and collect
-    every regular file below path, within limits.artifact_*. list and remove do what
-    they say. pause saves the session to disk, resume starts it again, and fork makes
-    paused copies of it. end destroys the session."""
+    """write stores the files of the request. list returns paths and sizes as the value.
+    remove deletes the file at path. read makes it an artifact. collect does so with
+    every regular file below path, within limits.artifact_*. pause saves the session to
+    disk, resume starts it again, and fork makes paused copies of it. end destroys the
+    session."""
 
 
 class ExecutionRequestProgramFiles(_ExecutionRequestProgramFilesRequired, total=False):
@@ -84,7 +85,7 @@ class ExecutionRequestFilesItem(_ExecutionRequestFilesItemRequired, total=False)
     content: str
     """The file as text, at most 8 MiB in UTF-8. Give either this or content_base64."""
     content_base64: str
-    """The file in base64, at most 8 MiB before it. Give either this or content."""
+    """The file in base64, at most 8 MiB when decoded. Give either this or content."""
     executable: bool
     """Whether it may be executed. Default: false."""
 
@@ -112,15 +113,15 @@ class ExecutionRequestLimits(TypedDict, total=False):
     """Deadlines, memory and other limits. Default: the default of each."""
     soft_timeout_ms: int
     """Soft deadline, milliseconds: the program is asked to stop, and its output is
-    kept. Default: 5,000 before the hard deadline, at least half of it; 25,000 if
+    kept. Default: hard_timeout_ms less 5,000, but at least half of it; 25,000 if
     neither is given."""
     hard_timeout_ms: int
     """Hard deadline, milliseconds: the whole process tree is killed. At most 1 hour, or
     24 hours with lane routine. Default: 5,000 after the soft deadline; 30,000 if
     neither is given."""
     heartbeat_timeout_ms: int
-    """A program without a progress report for this long is stopped softly,
-    milliseconds. Default: no limit."""
+    """Longest time without a progress report, milliseconds. After it, the program is
+    asked to stop, and 5 s later it is killed. Default: no limit."""
     cpu_time_ms: int
     """CPU time of all processes together, milliseconds, in addition to the deadlines.
     Default: no limit."""
@@ -142,12 +143,12 @@ class ExecutionRequestLimits(TypedDict, total=False):
     """Bytes of stderr in the result: its tail. The full output is fetched separately.
     Default: 32,768."""
     on_output_limit: Literal["truncate", "kill"]
-    """What happens to a program that prints more: its output is cut, or it is killed.
-    Default: truncate."""
+    """What happens beyond stdout_bytes or stderr_bytes: the output is cut, or the
+    program is killed. Default: truncate."""
     artifact_bytes: int
-    """Size of the largest artifact, bytes. The policy of the tenant must allow more
-    than the default. This holds for artifacts_total_bytes and artifact_count as well.
-    Default: 8,388,608."""
+    """Size of the largest artifact, bytes. A value above the default must be allowed by
+    the policy of the tenant. The same holds for artifacts_total_bytes and
+    artifact_count. Default: 8,388,608."""
     artifacts_total_bytes: int
     """Size of all artifacts together, bytes. Default: 16,777,216."""
     artifact_count: int
@@ -160,13 +161,13 @@ class ExecutionRequestNetwork(TypedDict):
 
 
 class ExecutionRequestRetry(TypedDict):
-    """Attempt it again after these endings. Default: never."""
+    """When to attempt the execution again. Default: never."""
     max_attempts: int
     """The most attempts in all, the first one included. Each is charged and audited."""
     on: list[Literal["worker_lost", "sandbox_lost", "provisioning", "error", "crashed", "soft_timeout", "hard_timeout", "oom"]]
-    """Endings after which it is attempted again. Name endings of the platform
-    (worker_lost, sandbox_lost, provisioning) if the program has no effects outside the
-    sandbox, and endings of the program itself if it can resume."""
+    """Endings after which it is attempted again. worker_lost, sandbox_lost and
+    provisioning are failures of the platform: name them if the program has no effects
+    outside the sandbox. Name the others if the program can resume."""
 
 
 class ExecutionRequestCheckpoint(TypedDict, total=False):
@@ -233,7 +234,8 @@ class ExecutionRequest(_ExecutionRequestRequired, total=False):
     tool_call_id: str
     """The tool call that this execution answers. Only for the audit row. Default: none."""
     template_id: str
-    """The template whose settings apply besides those of the tenant. Default: none."""
+    """The template whose settings apply besides those of the tenant. Default: the one
+    that the API key or the agent is bound to, if any."""
     stdin: str
     """Standard input of the program, at most 4 MiB in UTF-8. Default: empty."""
     files: list[ExecutionRequestFilesItem]
@@ -258,8 +260,8 @@ class ExecutionRequest(_ExecutionRequestRequired, total=False):
     """The environment of the tenant that it runs in. internal-only has no network.
     Default: default-public."""
     backend: str
-    """The backend to run on, such as docker. auto: the first one of a worker that fits.
-    Default: auto."""
+    """The backend to run on, such as docker. auto: the first one of its worker that
+    fits. Default: auto."""
     min_isolation: Literal["none", "process", "jail", "container", "gvisor", "microvm-emulated", "microvm"]
     """The weakest isolation to accept. The stronger of this and the policy of the
     tenant applies. Default: that policy."""
@@ -270,8 +272,8 @@ class ExecutionRequest(_ExecutionRequestRequired, total=False):
     """A preload set of the workers’ configuration, whose modules a warm interpreter has
     imported. Default: none."""
     lane: Literal["interactive", "routine"]
-    """interactive: a deadline of at most 1 hour. routine: of at most 24 hours, in its
-    own slots. Default: interactive."""
+    """interactive: a deadline of at most 1 hour. routine: at most 24 hours, but only a
+    part of the slots. Default: interactive."""
     priority: int
     """Order among the waiting executions of the same agent: higher goes first. Default:
     5."""
@@ -282,7 +284,7 @@ class ExecutionRequest(_ExecutionRequestRequired, total=False):
     """If a cap is used up: end with cap_exceeded (reject), or wait until it resets
     (defer). Default: reject."""
     retry: ExecutionRequestRetry
-    """Attempt it again after these endings. Default: never."""
+    """When to attempt the execution again. Default: never."""
     checkpoint: ExecutionRequestCheckpoint
     """Keep files of an attempt for the next one. Default: an attempt starts without
     them."""
@@ -356,10 +358,11 @@ class _RerunRequestEditProgramFilesRequired(TypedDict):
     type: Literal["files"]
     """Work on the files of a session, in order with its executions. Runs no user code."""
     op: Literal["list", "read", "write", "remove", "collect", "pause", "resume", "fork", "end"]
-    """write stores the files of the request. read makes path an artifact, and collect
-    every regular file below path, within limits.artifact_*. list and remove do what
-    they say. pause saves the session to disk, resume starts it again, and fork makes
-    paused copies of it. end destroys the session."""
+    """write stores the files of the request. list returns paths and sizes as the value.
+    remove deletes the file at path. read makes it an artifact. collect does so with
+    every regular file below path, within limits.artifact_*. pause saves the session to
+    disk, resume starts it again, and fork makes paused copies of it. end destroys the
+    session."""
 
 
 class RerunRequestEditProgramFiles(_RerunRequestEditProgramFilesRequired, total=False):
@@ -379,7 +382,7 @@ class RerunRequestEditFilesItem(_RerunRequestEditFilesItemRequired, total=False)
     content: str
     """The file as text, at most 8 MiB in UTF-8. Give either this or content_base64."""
     content_base64: str
-    """The file in base64, at most 8 MiB before it. Give either this or content."""
+    """The file in base64, at most 8 MiB when decoded. Give either this or content."""
     executable: bool
     """Whether it may be executed. Default: false."""
 
@@ -441,8 +444,9 @@ class RerunRequestEditLimits(TypedDict, total=False):
     """Hard deadline, milliseconds: the whole process tree is killed. At most 1 hour, or
     24 hours with lane routine. Null: the default of a request. Default: as it was."""
     heartbeat_timeout_ms: Union[int, None]
-    """A program without a progress report for this long is stopped softly,
-    milliseconds. Null: the default of a request. Default: as it was."""
+    """Longest time without a progress report, milliseconds. After it, the program is
+    asked to stop, and 5 s later it is killed. Null: the default of a request. Default:
+    as it was."""
     cpu_time_ms: Union[int, None]
     """CPU time of all processes together, milliseconds, in addition to the deadlines.
     Null: the default of a request. Default: as it was."""
@@ -465,12 +469,12 @@ class RerunRequestEditLimits(TypedDict, total=False):
     """Bytes of stderr in the result: its tail. The full output is fetched separately.
     Null: the default of a request. Default: as it was."""
     on_output_limit: Union[Literal["truncate", "kill"], None]
-    """What happens to a program that prints more: its output is cut, or it is killed.
-    Null: the default of a request. Default: as it was."""
+    """What happens beyond stdout_bytes or stderr_bytes: the output is cut, or the
+    program is killed. Null: the default of a request. Default: as it was."""
     artifact_bytes: Union[int, None]
-    """Size of the largest artifact, bytes. The policy of the tenant must allow more
-    than the default. This holds for artifacts_total_bytes and artifact_count as well.
-    Null: the default of a request. Default: as it was."""
+    """Size of the largest artifact, bytes. A value above the default must be allowed by
+    the policy of the tenant. The same holds for artifacts_total_bytes and
+    artifact_count. Null: the default of a request. Default: as it was."""
     artifacts_total_bytes: Union[int, None]
     """Size of all artifacts together, bytes. Null: the default of a request. Default:
     as it was."""
@@ -487,9 +491,9 @@ class RerunRequestEditRetry(TypedDict):
     max_attempts: int
     """The most attempts in all, the first one included. Each is charged and audited."""
     on: list[Literal["worker_lost", "sandbox_lost", "provisioning", "error", "crashed", "soft_timeout", "hard_timeout", "oom"]]
-    """Endings after which it is attempted again. Name endings of the platform
-    (worker_lost, sandbox_lost, provisioning) if the program has no effects outside the
-    sandbox, and endings of the program itself if it can resume."""
+    """Endings after which it is attempted again. worker_lost, sandbox_lost and
+    provisioning are failures of the platform: name them if the program has no effects
+    outside the sandbox. Name the others if the program can resume."""
 
 
 class RerunRequestEditCheckpoint(TypedDict, total=False):
@@ -509,7 +513,8 @@ class RerunRequestEdit(TypedDict, total=False):
     stdin: Union[str, None]
     """Another standard input. Null: none. Default: as it was."""
     files: Union[list[RerunRequestEditFilesItem], None]
-    """Other files, instead of all. Null: none. Default: as it was."""
+    """Files that replace all files of the first request. Null: none. Default: as it
+    was."""
     env: dict[str, Union[str, None]]
     """Variables to set besides the others. A value of null removes one. Default: as it
     was."""
@@ -529,7 +534,7 @@ class RerunRequestEdit(TypedDict, total=False):
     backend: str
     """The backend, or auto. Default: as it was."""
     min_isolation: Union[Literal["none", "process", "jail", "container", "gvisor", "microvm-emulated", "microvm"], None]
-    """The weakest isolation to accept. Null: that of policy. Default: as it was."""
+    """The weakest isolation to accept. Null: that of the policy. Default: as it was."""
     reuse: Literal["job", "session", "tenant"]
     """Who may use the same sandbox. Default: as it was."""
     preload: Union[str, None]
@@ -537,7 +542,7 @@ class RerunRequestEdit(TypedDict, total=False):
     lane: Literal["interactive", "routine"]
     """The lane. Default: as it was."""
     priority: int
-    """Order among the waiting ones of its agent. Default: as it was."""
+    """Order among the waiting executions of its agent. Default: as it was."""
     on_cap: Literal["reject", "defer"]
     """What to do if a cap is used up. Default: as it was."""
     retry: Union[RerunRequestEditRetry, None]
@@ -564,8 +569,8 @@ class _TenantCapsInputRequired(TypedDict):
     agents: dict[str, int]
     """Hourly caps of single agents, instead of agent_hourly. Default: none."""
     concurrency: Union[int, None]
-    """Executions that may run at once. Null (default): as many as the fleet has slots,
-    less a share for others."""
+    """Executions that may run at once. Null (default): all slots of the fleet, but
+    while its runs are long, a quarter of the slots is left to others."""
     max_queued: Union[int, None]
     """Executions that may be queued at once. Null (default): that of the fleet, 10,000."""
     weight: float
@@ -578,8 +583,8 @@ class _TenantCapsInputRequired(TypedDict):
 
 class TenantCapsInput(_TenantCapsInputRequired, total=False):
     tenant_daily_cpu_seconds: Union[int, None]
-    """CPU seconds per UTC day. Null (default): no cap. Admission reserves the maximum,
-    the end counts the real use."""
+    """CPU seconds per UTC day. Null (default): no cap. Admission reserves the most that
+    an attempt may use. Its end counts the real use."""
     tenant_daily_cost: Union[int, None]
     """Cost per UTC day, micro-units. Null (default): no cap. Prices are in the workers’
     configuration."""
@@ -638,8 +643,9 @@ class _TenantPolicyInputRequired(TypedDict):
 
 class TenantPolicyInput(_TenantPolicyInputRequired, total=False):
     network: Union[Literal["none"], Literal["public"], TenantPolicyInputNetwork]
-    """What a program may reach. A request can only restrict it. Under public it may
-    list hosts with any port. Private addresses are always refused. Default: public."""
+    """What a program may reach. A request can only restrict it. If this is public, a
+    request may list hosts with any port. Private addresses are always refused. Default:
+    public."""
     packages: TenantPolicyInputPackages
     """Packages that install may fetch. Default: none."""
     commands: TenantPolicyInputCommands
@@ -683,7 +689,8 @@ class Accepted(TypedDict):
     """Executions of the fleet that should start before this one (0 when it is next).
     Null unless queued."""
     eta_ms: Union[int, None]
-    """Time until it should start, milliseconds. Null unless queued, or if nobody knows."""
+    """Time until it should start, milliseconds. Null if it is not queued, or if the
+    time is unknown."""
     deduplicated: bool
     """True when the idempotency key belongs to an execution that already existed."""
 
@@ -711,7 +718,7 @@ class AuditRow(TypedDict):
     run_id: Union[str, None]
     """The turn of the agent. Null if the request named none."""
     template_id: Union[str, None]
-    """The template that applied. Null if the request named none."""
+    """The template that applied. Null if none did."""
     tool_call_id: Union[str, None]
     """The tool call that it answered. Null if the request named none."""
     session_id: Union[str, None]
@@ -725,7 +732,8 @@ class AuditRow(TypedDict):
     isolation: Union[Literal["none", "process", "jail", "container", "gvisor", "microvm-emulated", "microvm"], None]
     """How strongly the sandbox was isolated. Null when no sandbox was opened."""
     interpreter_id: Union[str, None]
-    """The tenant’s own resource at the vendor in which it ran. Null without one."""
+    """The tenant’s own code interpreter at the vendor, in which it ran. Null without
+    one."""
     vendor_ref: Union[str, None]
     """The sandbox’s name in the vendor’s logs. Null when no sandbox of a vendor was
     opened."""
@@ -757,8 +765,8 @@ class AuditRow(TypedDict):
     quota_dimension: Union[str, None]
     """The cap that refused it. Null if none did."""
     quota_charged: bool
-    """Whether the attempt counts against the caps. The counter of a window equals its
-    rows with true."""
+    """Whether the attempt counts against the caps. The counter of a window equals the
+    number of attempts charged in it."""
     charged_at: Union[str, None]
     """When admission charged it. Null when not charged."""
     stdout_bytes: int
@@ -770,9 +778,11 @@ class AuditRow(TypedDict):
     stderr_truncated: bool
     """Whether the result has only a part of stderr."""
     stdout_ref: Union[str, None]
-    """The stored full stdout. Null when the result has all of it."""
+    """Name of the stored full stdout. Null if the result has all of it, or if storing
+    failed."""
     stderr_ref: Union[str, None]
-    """The stored full stderr. Null when the result has all of it."""
+    """Name of the stored full stderr. Null if the result has all of it, or if storing
+    failed."""
     redaction_count: int
     """Number of secrets that were replaced in the output."""
     peak_memory_mb: Union[float, None]
@@ -786,7 +796,8 @@ class AuditRow(TypedDict):
     """Memory limit × run time, in units of 1,024 MiB for a second. Null when not
     charged."""
     cost: Union[int, None]
-    """Cost in micro-units, by the prices at that time. Null when not charged."""
+    """Cost in micro-units, by the prices at the end of the attempt. Null when not
+    charged."""
     outbound_hosts: list[str]
     """host:port of every connection, in order of first use: at most 256, or
     egress.max_names if higher."""
@@ -863,7 +874,7 @@ class CapsUse(_CapsUseRequired, total=False):
 
 class _ErrorErrorRequired(TypedDict):
     code: str
-    """Stable word for the failure (docs/errors.md). Compare by it."""
+    """Stable word for the failure (docs/errors.md). Programs should compare this one."""
     message: str
     """What happened."""
     hint: str
@@ -876,7 +887,7 @@ class _ErrorErrorRequired(TypedDict):
 class ErrorError(_ErrorErrorRequired, total=False):
     """The failure."""
     details: dict[str, Any]
-    """Facts for programs, by code. Absent if there are none."""
+    """Facts for programs. Each code has its own. Absent if there are none."""
     trace_id: str
     """The trace of the request, 32 hex digits, to tell an operator."""
 
@@ -932,9 +943,9 @@ class _ComparedSideRequired(TypedDict):
     isolation: Union[Literal["none", "process", "jail", "container", "gvisor", "microvm-emulated", "microvm"], None]
     """How strongly the sandbox was isolated. Null when no sandbox was opened."""
     duration_ms: float
-    """From the take of the execution by a worker until the attempt ended, milliseconds."""
+    """From when a worker took the execution until the attempt ended, milliseconds."""
     queue_ms: float
-    """From enqueue to the take, milliseconds."""
+    """From the enqueue until a worker took the execution, milliseconds."""
     usage: Union[ComparedSideUsage, None]
     """What the program used. Null if nothing ran."""
     stdout_bytes: int
@@ -962,16 +973,16 @@ class ComparisonArtifactsItem(TypedDict):
 
 class Comparison(TypedDict):
     first: ComparedSide
-    """The earlier run: the execution that `with` names."""
+    """The execution that `with` names, or else the one that the second runs again."""
     second: ComparedSide
     """The execution of the path."""
     differences: list[Literal["program", "ending", "exit_code", "signal", "stdout", "stderr", "value", "artifacts", "backend"]]
     """What differs, besides figures such as durations and usage. Empty if the results
     are alike."""
     stdout: TextDiff
-    """The visible stdout of both."""
+    """The stdout in both results."""
     stderr: TextDiff
-    """The visible stderr of both."""
+    """The stderr in both results."""
     artifacts: list[ComparisonArtifactsItem]
     """Artifacts that differ, at most 100."""
 
@@ -1079,15 +1090,15 @@ class _ExecutionResultLimitsRequired(TypedDict):
     memory_mib: int
     """Memory of all processes together, MiB."""
     cpus: float
-    """Processors used at once."""
+    """Processors that could be used at once."""
     pids: int
     """Processes and threads at one time."""
     disk_mib: int
-    """Files that the program wrote, MiB."""
+    """Files that the program could write, MiB."""
     stdout_bytes: int
-    """Bytes of stdout in the result."""
+    """Most bytes of stdout in the result."""
     stderr_bytes: int
-    """Bytes of stderr in the result."""
+    """Most bytes of stderr in the result."""
 
 
 class ExecutionResultLimits(_ExecutionResultLimitsRequired, total=False):
@@ -1189,21 +1200,21 @@ class ExecutionResultSession(TypedDict):
 
 class ExecutionResultWorkspaceAppliedItem(TypedDict):
     path: str
-    """From the root of the workspace."""
+    """Relative to the root of the workspace."""
     change: Literal["written", "deleted"]
     """What was done to it."""
 
 
 class ExecutionResultWorkspaceConflictedItem(TypedDict):
     path: str
-    """From the root of the workspace."""
+    """Relative to the root of the workspace."""
     kept_as: Union[str, None]
     """The path of the sandbox’s version. Null if it was not kept."""
 
 
 class ExecutionResultWorkspaceRefusedItem(TypedDict):
     path: str
-    """From the root of the workspace."""
+    """Relative to the root of the workspace."""
     reason: str
     """Why it was not merged."""
 
@@ -1260,9 +1271,9 @@ class _ExecutionResultRequired(TypedDict):
     stderr_truncated: bool
     """Whether stderr is shorter than what was written."""
     duration_ms: float
-    """From the take of the execution by a worker until the attempt ended, milliseconds."""
+    """From when a worker took the execution until the attempt ended, milliseconds."""
     queue_ms: float
-    """From enqueue to the take, milliseconds."""
+    """From the enqueue until a worker took the execution, milliseconds."""
     usage: Union[ExecutionResultUsage, None]
     """What the program used. Null if nothing ran."""
     artifacts: list[Artifact]
@@ -1290,8 +1301,8 @@ class ExecutionResult(_ExecutionResultRequired, total=False):
     """True when collecting ended early, so more files may match than the two lists
     name. Otherwise absent."""
     collected_from: str
-    """The folder of a collect, to which the paths of its artifacts are relative.
-    Otherwise absent."""
+    """The folder that collect stored. Paths of artifacts are relative to it. Absent for
+    other programs."""
     env_dropped: list[str]
     """Variables of env that were not set, because they change how programs start.
     Absent when empty."""
@@ -1365,7 +1376,8 @@ class _ExecutionStateRequired(TypedDict):
     """Executions of the fleet that should start before this one (0 when it is next).
     Null unless queued."""
     eta_ms: Union[int, None]
-    """Time until it should start, milliseconds. Null unless queued, or if nobody knows."""
+    """Time until it should start, milliseconds. Null if it is not queued, or if the
+    time is unknown."""
     result: Union[ExecutionResult, None]
     """The result. Null until the execution has ended."""
 
@@ -1449,9 +1461,9 @@ class _ExecutionWhyFactsItemRequired(TypedDict):
 
 class ExecutionWhyFactsItem(_ExecutionWhyFactsItemRequired, total=False):
     since: str
-    """Since when it has waited. Absent for other facts."""
+    """Since when it could have started. Absent if it does not wait in the queue."""
     until: str
-    """When the reason goes away by itself. Absent if nobody knows."""
+    """When the reason goes away by itself. Absent if that is unknown."""
     action: str
     """What can be done about it. Absent if there is nothing to do."""
 
@@ -1462,7 +1474,7 @@ class ExecutionWhy(TypedDict):
     status: Literal["delayed", "queued", "running", "ended"]
     """Its status, as in its state."""
     facts: list[ExecutionWhyFactsItem]
-    """The strongest reason first. Empty while it runs."""
+    """The strongest reason first. Empty while the program runs."""
 
 
 class QueueTenantsTenantsItem(TypedDict):
@@ -1475,31 +1487,31 @@ class QueueTenantsTenantsItem(TypedDict):
     running: int
     """Executions that hold a slot: released to the workers, or running there."""
     concurrency: Union[int, None]
-    """Executions that may hold a slot at once. Null: as many as the fleet has slots."""
+    """Executions that may hold a slot at once. Null without a limit of its own."""
     max_queued: int
     """Executions that may wait at once, delayed ones included."""
     weight: float
-    """Its share while others want work too, relative to 1."""
+    """Share of the fleet under contention, relative to other tenants."""
     share_1m: Union[float, None]
     """Its part of the time that the workers spent on executions in the last minute, 0
     to 1. Null while Postgres does not answer."""
     due_share: float
-    """What it is due: its part of the weights of the tenants that want work, 0 to 1. 0
-    while it is parked and runs nothing."""
+    """Its weight, divided by the weights of all tenants that want work, 0 to 1. 0 while
+    it is parked and runs nothing."""
     virtual_lag: Union[float, None]
-    """How far it is ahead of the fleet’s virtual clock, in slot seconds divided by its
-    weight. Tenants with less go first. Null before its first turn."""
+    """Slot seconds, divided by its weight, that it has used beyond its due share.
+    Tenants with less go first. Null if unknown."""
     place: Union[int, None]
     """Place in the order of who is next; 1 is next. Each lane and each kind of worker
-    has an order of its own: this is the best place. Null while it cannot be served:
-    nothing waits in the fair queue, it is at its concurrency, parked, leaves slots to
-    others, or no worker can run what it has."""
+    has its own order, and this is its best place. Null while it cannot be served. Then
+    nothing of it waits in the fair queue, it has reached its concurrency, it is parked,
+    it leaves slots to others, or no worker can run its executions."""
     oldest_age_ms: Union[float, None]
     """How long its oldest waiting execution has been due, milliseconds. Null if none is
     known."""
     parked_until: Union[str, None]
-    """Until then all its executions wait, because a cap is used up. Null if it is not
-    parked."""
+    """All its executions wait until then: a cap is used up, or policy or caps cannot be
+    read. Null if not parked."""
     kill_switch: Union[bool, None]
     """Whether one of its caps is 0, which stops it. Null while Postgres does not
     answer."""
@@ -1511,10 +1523,12 @@ class QueueTenants(TypedDict):
     tenants: list[QueueTenantsTenantsItem]
     """Tenants with executions waiting or running."""
     total: int
-    """How many such tenants there are. tenants has at most limit."""
+    """Number of tenants with executions waiting or running. At most limit of them are
+    listed."""
     complete: bool
-    """False when there are more than 10,000 such tenants, or 20,000 running executions.
-    The others are not in any figure, so places and due shares are too good."""
+    """False when there are more than 10,000 such tenants, or more than 20,000 running
+    executions. No figure includes the others, so the shown places and due shares are
+    better than the true ones."""
 
 
 class RerunNotesItem(TypedDict):
@@ -1526,7 +1540,7 @@ class RerunNotesItem(TypedDict):
 
 class Rerun(TypedDict):
     execution: Accepted
-    """The new execution, as a normal enqueue answers it."""
+    """The new execution, as POST /v1/executions answers with 202."""
     rerun_of: str
     """The execution that it runs again."""
     notes: list[RerunNotesItem]
@@ -1539,7 +1553,7 @@ class ReadableTenant(TypedDict):
     policy: ReadableTenantPolicy
     """What it may do."""
     caps: TenantCaps
-    """How much of it."""
+    """Its caps."""
 
 
 class ReadableTenantPolicyNetwork(TypedDict):
@@ -1589,8 +1603,8 @@ class _ReadableTenantPolicyRequired(TypedDict):
     retention_days: int
     """Days after which audit rows, with results and outputs, are deleted. Default: 30."""
     network: Union[Literal["none"], Literal["public"], ReadableTenantPolicyNetwork]
-    """What a program may reach. A request can only restrict it. Under public it may
-    list hosts with any port. Private addresses are always refused."""
+    """What a program may reach. A request can only restrict it. If this is public, a
+    request may list hosts with any port. Private addresses are always refused."""
     packages: ReadableTenantPolicyPackages
     """Packages that install may fetch. Default: none."""
     commands: ReadableTenantPolicyCommands
@@ -1648,7 +1662,7 @@ class Routine(TypedDict):
     agent_id: str
     """The agent whose caps its runs count against."""
     template_id: Union[str, None]
-    """The template of its runs. Null if the request names none."""
+    """The template that its request names. Null if it names none."""
     name: str
     """A name for humans."""
     request: dict[str, Any]
@@ -1677,7 +1691,7 @@ class RoutineRun(TypedDict):
     scheduled_at: Union[str, None]
     """When it was due. Null when it was run on demand."""
     fired_at: str
-    """When it was looked at."""
+    """When it was enqueued, skipped or refused."""
     outcome: Literal["enqueued", "skipped", "refused"]
     """What became of it."""
     reason: Union[str, None]
@@ -1702,8 +1716,8 @@ class TextDiff(TypedDict):
     removed: int
     """Lines that only the first has."""
     exact: bool
-    """False if the texts are too different to find every common line: the counts are
-    too high."""
+    """False if the texts are too different to find every common line. The counts are
+    then too high."""
     lines: list[TextDiffLinesItem]
     """The changed lines with three lines around them, at most 400."""
 
@@ -1712,14 +1726,14 @@ class SeriesFigures(TypedDict):
     count: list[Union[float, None]]
     """Attempts that ended. Null where they were not counted."""
     wait_p50_ms: list[Union[float, None]]
-    """Median wait from enqueue to the take, milliseconds. Null without attempts."""
+    """Median queue_ms, milliseconds. Null without attempts."""
     wait_p95_ms: list[Union[float, None]]
-    """95th percentile of the wait."""
+    """95th percentile of queue_ms, milliseconds."""
     run_p50_ms: list[Union[float, None]]
-    """Median time from the take to the ending, of attempts that opened a sandbox. Null
-    without such attempts."""
+    """Median duration_ms of attempts that opened a sandbox, milliseconds. Null without
+    such attempts."""
     run_p95_ms: list[Union[float, None]]
-    """95th percentile of that time."""
+    """95th percentile of the same durations, milliseconds."""
     cost: list[Union[float, None]]
     """Cost in micro-units. Null where it was not counted."""
 
@@ -1728,14 +1742,14 @@ class StatsGroupsItem(TypedDict):
     count: list[Union[float, None]]
     """Attempts that ended. Null where they were not counted."""
     wait_p50_ms: list[Union[float, None]]
-    """Median wait from enqueue to the take, milliseconds. Null without attempts."""
+    """Median queue_ms, milliseconds. Null without attempts."""
     wait_p95_ms: list[Union[float, None]]
-    """95th percentile of the wait."""
+    """95th percentile of queue_ms, milliseconds."""
     run_p50_ms: list[Union[float, None]]
-    """Median time from the take to the ending, of attempts that opened a sandbox. Null
-    without such attempts."""
+    """Median duration_ms of attempts that opened a sandbox, milliseconds. Null without
+    such attempts."""
     run_p95_ms: list[Union[float, None]]
-    """95th percentile of that time."""
+    """95th percentile of the same durations, milliseconds."""
     cost: list[Union[float, None]]
     """Cost in micro-units. Null where it was not counted."""
     key: Union[str, None]
@@ -1746,7 +1760,7 @@ class Stats(TypedDict):
     starts_at: str
     """Start of the first step."""
     ends_at: str
-    """End of the last step, which does not belong to it."""
+    """End of the last step, exclusive."""
     step_ms: int
     """Length of a step, milliseconds."""
     group_by: Union[Literal["ending", "backend", "tenant"], None]
@@ -1800,7 +1814,7 @@ class Tenant(TypedDict):
     policy: TenantPolicy
     """What it may do."""
     caps: TenantCaps
-    """How much of it."""
+    """Its caps."""
 
 
 class TenantCaps(TypedDict):
@@ -1813,8 +1827,8 @@ class TenantCaps(TypedDict):
     agents: dict[str, int]
     """Hourly caps of single agents, instead of agent_hourly. Default: none."""
     concurrency: Union[int, None]
-    """Executions that may run at once. Null (default): as many as the fleet has slots,
-    less a share for others."""
+    """Executions that may run at once. Null (default): all slots of the fleet, but
+    while its runs are long, a quarter of the slots is left to others."""
     max_queued: Union[int, None]
     """Executions that may be queued at once. Null (default): that of the fleet, 10,000."""
     weight: float
@@ -1824,8 +1838,8 @@ class TenantCaps(TypedDict):
     burst: int
     """Starts that may come at once before rate_per_second holds them back. Default: 1."""
     tenant_daily_cpu_seconds: Union[int, None]
-    """CPU seconds per UTC day. Null (default): no cap. Admission reserves the maximum,
-    the end counts the real use."""
+    """CPU seconds per UTC day. Null (default): no cap. Admission reserves the most that
+    an attempt may use. Its end counts the real use."""
     tenant_daily_cost: Union[int, None]
     """Cost per UTC day, micro-units. Null (default): no cap. Prices are in the workers’
     configuration."""
@@ -1881,8 +1895,8 @@ class TenantPolicy(TypedDict):
     """Literal values, 12 characters or more each, that are replaced in all output of
     the tenant’s programs. At most 64. Default: none."""
     network: Union[Literal["none"], Literal["public"], TenantPolicyNetwork]
-    """What a program may reach. A request can only restrict it. Under public it may
-    list hosts with any port. Private addresses are always refused."""
+    """What a program may reach. A request can only restrict it. If this is public, a
+    request may list hosts with any port. Private addresses are always refused."""
     packages: TenantPolicyPackages
     """Packages that install may fetch. Default: none."""
     commands: TenantPolicyCommands

@@ -60,7 +60,7 @@ export const BACKENDS = {
   }),
   gvisor: register({
     isolation:
-      'The same container on gVisor (runsc): programs talk to a user-space kernel, not to the host’s.',
+      'The container of `docker` on gVisor (runsc): programs talk to a user-space kernel, not to the host’s.',
     config: gvisorConfigSchema,
     load: () => import('@cofferdam/sandbox/docker'),
   }),
@@ -73,14 +73,15 @@ export const BACKENDS = {
   }),
   none: register({
     isolation:
-      'None: a plain process of this host with a clean environment. Only for tenants whose policy allows it.',
+      'No isolation: a plain process of this host with a clean environment, for tenants whose policy ' +
+      'allows it.',
     config: noneConfigSchema,
     load: () => import('@cofferdam/sandbox/none'),
   }),
   agentcore: register({
     isolation:
-      'A session of Amazon Bedrock AgentCore Code Interpreter: a microVM at the vendor, whose ' +
-      'networks are not sealed.',
+      'A session of Amazon Bedrock AgentCore Code Interpreter: a microVM at the vendor. Its mode without ' +
+      'network still reaches S3.',
     config: agentcoreConfigSchema,
     load: () => import('@cofferdam/backend-agentcore'),
   }),
@@ -107,12 +108,15 @@ export const BACKENDS = {
   }),
   fake: register({
     isolation:
-      'None: a scripted double in this process that runs no code. For tests and benches of the queue.',
+      'No isolation: a scripted double in this process, which runs no code. For tests and benches of the ' +
+      'queue.',
     config: fakeConfigSchema,
     load: () => import('@cofferdam/sandbox/fake'),
   }),
   hostile: register({
-    isolation: 'None: a double that is late, lies and dies on purpose. For tests of what stands above.',
+    isolation:
+      'No isolation: a double that is late, lies and dies on purpose. For tests of the code that uses ' +
+      'backends.',
     config: hostileConfigSchema,
     load: () => import('@cofferdam/sandbox/hostile'),
   }),

@@ -13,7 +13,10 @@ export type Accepted = {
    * unless queued.
    */
   position: number | null
-  /** Time until it should start, milliseconds. Null unless queued, or if nobody knows. */
+  /**
+   * Time until it should start, milliseconds. Null if it is not queued, or if the time is
+   * unknown.
+   */
   eta_ms: number | null
   /** True when the idempotency key belongs to an execution that already existed. */
   deduplicated: boolean
@@ -41,7 +44,7 @@ export type AuditRow = {
   user_id: string | null
   /** The turn of the agent. Null if the request named none. */
   run_id: string | null
-  /** The template that applied. Null if the request named none. */
+  /** The template that applied. Null if none did. */
   template_id: string | null
   /** The tool call that it answered. Null if the request named none. */
   tool_call_id: string | null
@@ -55,7 +58,7 @@ export type AuditRow = {
   backend: string | null
   /** How strongly the sandbox was isolated. Null when no sandbox was opened. */
   isolation: 'none' | 'process' | 'jail' | 'container' | 'gvisor' | 'microvm-emulated' | 'microvm' | null
-  /** The tenant’s own resource at the vendor in which it ran. Null without one. */
+  /** The tenant’s own code interpreter at the vendor, in which it ran. Null without one. */
   interpreter_id: string | null
   /**
    * The sandbox’s name in the vendor’s logs. Null when no sandbox of a vendor was opened.
@@ -95,8 +98,8 @@ export type AuditRow = {
   /** The cap that refused it. Null if none did. */
   quota_dimension: string | null
   /**
-   * Whether the attempt counts against the caps. The counter of a window equals its rows
-   * with true.
+   * Whether the attempt counts against the caps. The counter of a window equals the number
+   * of attempts charged in it.
    */
   quota_charged: boolean
   /** When admission charged it. Null when not charged. */
@@ -109,9 +112,9 @@ export type AuditRow = {
   stdout_truncated: boolean
   /** Whether the result has only a part of stderr. */
   stderr_truncated: boolean
-  /** The stored full stdout. Null when the result has all of it. */
+  /** Name of the stored full stdout. Null if the result has all of it, or if storing failed. */
   stdout_ref: string | null
-  /** The stored full stderr. Null when the result has all of it. */
+  /** Name of the stored full stderr. Null if the result has all of it, or if storing failed. */
   stderr_ref: string | null
   /** Number of secrets that were replaced in the output. */
   redaction_count: number
@@ -123,7 +126,7 @@ export type AuditRow = {
   charged_cpu_ms: number | null
   /** Memory limit × run time, in units of 1,024 MiB for a second. Null when not charged. */
   charged_gb_seconds: number | null
-  /** Cost in micro-units, by the prices at that time. Null when not charged. */
+  /** Cost in micro-units, by the prices at the end of the attempt. Null when not charged. */
   cost: number | null
   /**
    * host:port of every connection, in order of first use: at most 256, or egress.max_names
@@ -228,9 +231,9 @@ export type ComparedSide = {
   backend: string | null
   /** How strongly the sandbox was isolated. Null when no sandbox was opened. */
   isolation: 'none' | 'process' | 'jail' | 'container' | 'gvisor' | 'microvm-emulated' | 'microvm' | null
-  /** From the take of the execution by a worker until the attempt ended, milliseconds. */
+  /** From when a worker took the execution until the attempt ended, milliseconds. */
   duration_ms: number
-  /** From enqueue to the take, milliseconds. */
+  /** From the enqueue until a worker took the execution, milliseconds. */
   queue_ms: number
   /** What the program used. Null if nothing ran. */
   usage: {
@@ -272,7 +275,7 @@ export type ComparedSide = {
 }
 
 export type Comparison = {
-  /** The earlier run: the execution that `with` names. */
+  /** The execution that `with` names, or else the one that the second runs again. */
   first: ComparedSide
   /** The execution of the path. */
   second: ComparedSide
@@ -283,9 +286,9 @@ export type Comparison = {
   differences: Array<
     'program' | 'ending' | 'exit_code' | 'signal' | 'stdout' | 'stderr' | 'value' | 'artifacts' | 'backend'
   >
-  /** The visible stdout of both. */
+  /** The stdout in both results. */
   stdout: TextDiff
-  /** The visible stderr of both. */
+  /** The stderr in both results. */
   stderr: TextDiff
   /** Artifacts that differ, at most 100. */
   artifacts: Array<{
@@ -299,7 +302,7 @@ export type Comparison = {
 export type ErrorBody = {
   /** The failure. */
   error: {
-    /** Stable word for the failure (docs/errors.md). Compare by it. */
+    /** Stable word for the failure (docs/errors.md). Programs should compare this one. */
     code: string
     /** What happened. */
     message: string
@@ -310,7 +313,7 @@ export type ErrorBody = {
      * (elsewhere).
      */
     retry: 'never' | 'later' | 'elsewhere'
-    /** Facts for programs, by code. Absent if there are none. */
+    /** Facts for programs. Each code has its own. Absent if there are none. */
     details?: Record<string, unknown> | undefined
     /** The trace of the request, 32 hex digits, to tell an operator. */
     trace_id?: string | undefined
@@ -414,7 +417,10 @@ export type ExecutionRequest = {
   run_id?: string | undefined
   /** The tool call that this execution answers. Only for the audit row. Default: none. */
   tool_call_id?: string | undefined
-  /** The template whose settings apply besides those of the tenant. Default: none. */
+  /**
+   * The template whose settings apply besides those of the tenant. Default: the one that
+   * the API key or the agent is bound to, if any.
+   */
   template_id?: string | undefined
   /** What to run. */
   program:
@@ -471,10 +477,10 @@ export type ExecutionRequest = {
         /** Work on the files of a session, in order with its executions. Runs no user code. */
         type: 'files'
         /**
-         * write stores the files of the request. read makes path an artifact, and collect every
-         * regular file below path, within limits.artifact_*. list and remove do what they say.
-         * pause saves the session to disk, resume starts it again, and fork makes paused copies
-         * of it. end destroys the session.
+         * write stores the files of the request. list returns paths and sizes as the value.
+         * remove deletes the file at path. read makes it an artifact. collect does so with every
+         * regular file below path, within limits.artifact_*. pause saves the session to disk,
+         * resume starts it again, and fork makes paused copies of it. end destroys the session.
          */
         op: 'list' | 'read' | 'write' | 'remove' | 'collect' | 'pause' | 'resume' | 'fork' | 'end'
         /** Only for fork: the keys of 1 to 16 new sessions. */
@@ -494,7 +500,7 @@ export type ExecutionRequest = {
         path: string
         /** The file as text, at most 8 MiB in UTF-8. Give either this or content_base64. */
         content?: string | undefined
-        /** The file in base64, at most 8 MiB before it. Give either this or content. */
+        /** The file in base64, at most 8 MiB when decoded. Give either this or content. */
         content_base64?: string | undefined
         /** Whether it may be executed. Default: false. */
         executable?: boolean | undefined
@@ -541,7 +547,7 @@ export type ExecutionRequest = {
     | {
         /**
          * Soft deadline, milliseconds: the program is asked to stop, and its output is kept.
-         * Default: 5,000 before the hard deadline, at least half of it; 25,000 if neither is
+         * Default: hard_timeout_ms less 5,000, but at least half of it; 25,000 if neither is
          * given.
          */
         soft_timeout_ms?: number | undefined
@@ -552,8 +558,8 @@ export type ExecutionRequest = {
          */
         hard_timeout_ms?: number | undefined
         /**
-         * A program without a progress report for this long is stopped softly, milliseconds.
-         * Default: no limit.
+         * Longest time without a progress report, milliseconds. After it, the program is asked to
+         * stop, and 5 s later it is killed. Default: no limit.
          */
         heartbeat_timeout_ms?: number | undefined
         /**
@@ -583,14 +589,14 @@ export type ExecutionRequest = {
          */
         stderr_bytes?: number | undefined
         /**
-         * What happens to a program that prints more: its output is cut, or it is killed.
-         * Default: truncate.
+         * What happens beyond stdout_bytes or stderr_bytes: the output is cut, or the program is
+         * killed. Default: truncate.
          */
         on_output_limit?: 'truncate' | 'kill' | undefined
         /**
-         * Size of the largest artifact, bytes. The policy of the tenant must allow more than the
-         * default. This holds for artifacts_total_bytes and artifact_count as well. Default:
-         * 8,388,608.
+         * Size of the largest artifact, bytes. A value above the default must be allowed by the
+         * policy of the tenant. The same holds for artifacts_total_bytes and artifact_count.
+         * Default: 8,388,608.
          */
         artifact_bytes?: number | undefined
         /** Size of all artifacts together, bytes. Default: 16,777,216. */
@@ -617,7 +623,7 @@ export type ExecutionRequest = {
    */
   environment?: 'default-public' | 'internal-only' | undefined
   /**
-   * The backend to run on, such as docker. auto: the first one of a worker that fits.
+   * The backend to run on, such as docker. auto: the first one of its worker that fits.
    * Default: auto.
    */
   backend?: string | undefined
@@ -645,8 +651,8 @@ export type ExecutionRequest = {
    */
   preload?: string | undefined
   /**
-   * interactive: a deadline of at most 1 hour. routine: of at most 24 hours, in its own
-   * slots. Default: interactive.
+   * interactive: a deadline of at most 1 hour. routine: at most 24 hours, but only a part
+   * of the slots. Default: interactive.
    */
   lane?: 'interactive' | 'routine' | undefined
   /** Order among the waiting executions of the same agent: higher goes first. Default: 5. */
@@ -658,15 +664,15 @@ export type ExecutionRequest = {
    * Default: reject.
    */
   on_cap?: 'reject' | 'defer' | undefined
-  /** Attempt it again after these endings. Default: never. */
+  /** When to attempt the execution again. Default: never. */
   retry?:
     | {
         /** The most attempts in all, the first one included. Each is charged and audited. */
         max_attempts: number
         /**
-         * Endings after which it is attempted again. Name endings of the platform (worker_lost,
-         * sandbox_lost, provisioning) if the program has no effects outside the sandbox, and
-         * endings of the program itself if it can resume.
+         * Endings after which it is attempted again. worker_lost, sandbox_lost and provisioning
+         * are failures of the platform: name them if the program has no effects outside the
+         * sandbox. Name the others if the program can resume.
          */
         on: Array<
           | 'worker_lost'
@@ -791,9 +797,9 @@ export type ExecutionResult = {
    * default export (others). Absent if it has none.
    */
   value?: unknown
-  /** From the take of the execution by a worker until the attempt ended, milliseconds. */
+  /** From when a worker took the execution until the attempt ended, milliseconds. */
   duration_ms: number
-  /** From enqueue to the take, milliseconds. */
+  /** From the enqueue until a worker took the execution, milliseconds. */
   queue_ms: number
   /** What the program used. Null if nothing ran. */
   usage: {
@@ -833,15 +839,15 @@ export type ExecutionResult = {
         cpu_time_ms?: number | undefined
         /** Memory of all processes together, MiB. */
         memory_mib: number
-        /** Processors used at once. */
+        /** Processors that could be used at once. */
         cpus: number
         /** Processes and threads at one time. */
         pids: number
-        /** Files that the program wrote, MiB. */
+        /** Files that the program could write, MiB. */
         disk_mib: number
-        /** Bytes of stdout in the result. */
+        /** Most bytes of stdout in the result. */
         stdout_bytes: number
-        /** Bytes of stderr in the result. */
+        /** Most bytes of stderr in the result. */
         stderr_bytes: number
       }
     | undefined
@@ -876,8 +882,8 @@ export type ExecutionResult = {
    */
   artifacts_incomplete?: boolean | undefined
   /**
-   * The folder of a collect, to which the paths of its artifacts are relative. Otherwise
-   * absent.
+   * The folder that collect stored. Paths of artifacts are relative to it. Absent for other
+   * programs.
    */
   collected_from?: string | undefined
   /**
@@ -982,21 +988,21 @@ export type ExecutionResult = {
         reason?: string | undefined
         /** Changes that were merged, at most 1,000. */
         applied: Array<{
-          /** From the root of the workspace. */
+          /** Relative to the root of the workspace. */
           path: string
           /** What was done to it. */
           change: 'written' | 'deleted'
         }>
         /** Files that both sides changed, at most 1,000. */
         conflicted: Array<{
-          /** From the root of the workspace. */
+          /** Relative to the root of the workspace. */
           path: string
           /** The path of the sandbox’s version. Null if it was not kept. */
           kept_as: string | null
         }>
         /** Changes that were not merged, at most 1,000. */
         refused: Array<{
-          /** From the root of the workspace. */
+          /** Relative to the root of the workspace. */
           path: string
           /** Why it was not merged. */
           reason: string
@@ -1079,7 +1085,10 @@ export type ExecutionState = {
    * unless queued.
    */
   position: number | null
-  /** Time until it should start, milliseconds. Null unless queued, or if nobody knows. */
+  /**
+   * Time until it should start, milliseconds. Null if it is not queued, or if the time is
+   * unknown.
+   */
   eta_ms: number | null
   /** The program’s last progress report. Absent without one, and from an hour after the end. */
   progress?:
@@ -1158,7 +1167,7 @@ export type ExecutionWhy = {
   execution_id: `exe_${string}`
   /** Its status, as in its state. */
   status: 'delayed' | 'queued' | 'running' | 'ended'
-  /** The strongest reason first. Empty while it runs. */
+  /** The strongest reason first. Empty while the program runs. */
   facts: Array<{
     /**
      * waits: why it has not begun. refused: why nothing ran. backend: why it ran there.
@@ -1171,9 +1180,9 @@ export type ExecutionWhy = {
     text: string
     /** The figures of the sentence, by name. Empty if there are none. */
     figures: Record<string, string | number | boolean>
-    /** Since when it has waited. Absent for other facts. */
+    /** Since when it could have started. Absent if it does not wait in the queue. */
     since?: string | undefined
-    /** When the reason goes away by itself. Absent if nobody knows. */
+    /** When the reason goes away by itself. Absent if that is unknown. */
     until?: string | undefined
     /** What can be done about it. Absent if there is nothing to do. */
     action?: string | undefined
@@ -1193,11 +1202,11 @@ export type QueueTenants = {
     delayed: number
     /** Executions that hold a slot: released to the workers, or running there. */
     running: number
-    /** Executions that may hold a slot at once. Null: as many as the fleet has slots. */
+    /** Executions that may hold a slot at once. Null without a limit of its own. */
     concurrency: number | null
     /** Executions that may wait at once, delayed ones included. */
     max_queued: number
-    /** Its share while others want work too, relative to 1. */
+    /** Share of the fleet under contention, relative to other tenants. */
     weight: number
     /**
      * Its part of the time that the workers spent on executions in the last minute, 0 to 1.
@@ -1205,20 +1214,20 @@ export type QueueTenants = {
      */
     share_1m: number | null
     /**
-     * What it is due: its part of the weights of the tenants that want work, 0 to 1. 0 while
-     * it is parked and runs nothing.
+     * Its weight, divided by the weights of all tenants that want work, 0 to 1. 0 while it is
+     * parked and runs nothing.
      */
     due_share: number
     /**
-     * How far it is ahead of the fleet’s virtual clock, in slot seconds divided by its
-     * weight. Tenants with less go first. Null before its first turn.
+     * Slot seconds, divided by its weight, that it has used beyond its due share. Tenants
+     * with less go first. Null if unknown.
      */
     virtual_lag: number | null
     /**
-     * Place in the order of who is next; 1 is next. Each lane and each kind of worker has an
-     * order of its own: this is the best place. Null while it cannot be served: nothing waits
-     * in the fair queue, it is at its concurrency, parked, leaves slots to others, or no
-     * worker can run what it has.
+     * Place in the order of who is next; 1 is next. Each lane and each kind of worker has its
+     * own order, and this is its best place. Null while it cannot be served. Then nothing of
+     * it waits in the fair queue, it has reached its concurrency, it is parked, it leaves
+     * slots to others, or no worker can run its executions.
      */
     place: number | null
     /**
@@ -1226,16 +1235,20 @@ export type QueueTenants = {
      * known.
      */
     oldest_age_ms: number | null
-    /** Until then all its executions wait, because a cap is used up. Null if it is not parked. */
+    /**
+     * All its executions wait until then: a cap is used up, or policy or caps cannot be read.
+     * Null if not parked.
+     */
     parked_until: string | null
     /** Whether one of its caps is 0, which stops it. Null while Postgres does not answer. */
     kill_switch: boolean | null
   }>
-  /** How many such tenants there are. tenants has at most limit. */
+  /** Number of tenants with executions waiting or running. At most limit of them are listed. */
   total: number
   /**
-   * False when there are more than 10,000 such tenants, or 20,000 running executions. The
-   * others are not in any figure, so places and due shares are too good.
+   * False when there are more than 10,000 such tenants, or more than 20,000 running
+   * executions. No figure includes the others, so the shown places and due shares are
+   * better than the true ones.
    */
   complete: boolean
 }
@@ -1243,7 +1256,7 @@ export type QueueTenants = {
 export type ReadableTenant = {
   /** What it may do. */
   policy: ReadableTenantPolicy
-  /** How much of it. */
+  /** Its caps. */
   caps: TenantCaps
 }
 
@@ -1269,8 +1282,9 @@ export type ReadableTenantPolicy = {
   /** Values that are redacted. They are secrets: only admin keys see them. */
   redact?: Array<string> | undefined
   /**
-   * What a program may reach. A request can only restrict it. Under public it may list
-   * hosts with any port. Private addresses are always refused. Default: `"public"`.
+   * What a program may reach. A request can only restrict it. If this is public, a request
+   * may list hosts with any port. Private addresses are always refused. Default:
+   * `"public"`.
    */
   network:
     | 'none'
@@ -1344,7 +1358,7 @@ export type ReadableTenantPolicy = {
 }
 
 export type Rerun = {
-  /** The new execution, as a normal enqueue answers it. */
+  /** The new execution, as POST /v1/executions answers with 202. */
   execution: Accepted
   /** The execution that it runs again. */
   rerun_of: `exe_${string}`
@@ -1418,10 +1432,10 @@ export type RerunRequest = {
               /** Work on the files of a session, in order with its executions. Runs no user code. */
               type: 'files'
               /**
-               * write stores the files of the request. read makes path an artifact, and collect every
-               * regular file below path, within limits.artifact_*. list and remove do what they say.
-               * pause saves the session to disk, resume starts it again, and fork makes paused copies
-               * of it. end destroys the session.
+               * write stores the files of the request. list returns paths and sizes as the value.
+               * remove deletes the file at path. read makes it an artifact. collect does so with every
+               * regular file below path, within limits.artifact_*. pause saves the session to disk,
+               * resume starts it again, and fork makes paused copies of it. end destroys the session.
                */
               op: 'list' | 'read' | 'write' | 'remove' | 'collect' | 'pause' | 'resume' | 'fork' | 'end'
               /** Only for fork: the keys of 1 to 16 new sessions. */
@@ -1437,14 +1451,14 @@ export type RerunRequest = {
         args?: Array<string> | undefined
         /** Another standard input. Null: none. Default: as it was. */
         stdin?: string | null | undefined
-        /** Other files, instead of all. Null: none. Default: as it was. */
+        /** Files that replace all files of the first request. Null: none. Default: as it was. */
         files?:
           | Array<{
               /** Relative to the work directory. Missing folders are created. */
               path: string
               /** The file as text, at most 8 MiB in UTF-8. Give either this or content_base64. */
               content?: string | undefined
-              /** The file in base64, at most 8 MiB before it. Give either this or content. */
+              /** The file in base64, at most 8 MiB when decoded. Give either this or content. */
               content_base64?: string | undefined
               /** Whether it may be executed. Default: false. */
               executable?: boolean | undefined
@@ -1531,8 +1545,8 @@ export type RerunRequest = {
                */
               hard_timeout_ms?: number | null | undefined
               /**
-               * A program without a progress report for this long is stopped softly, milliseconds.
-               * Null: the default of a request. Default: as it was.
+               * Longest time without a progress report, milliseconds. After it, the program is asked to
+               * stop, and 5 s later it is killed. Null: the default of a request. Default: as it was.
                */
               heartbeat_timeout_ms?: number | null | undefined
               /**
@@ -1568,14 +1582,14 @@ export type RerunRequest = {
                */
               stderr_bytes?: number | null | undefined
               /**
-               * What happens to a program that prints more: its output is cut, or it is killed. Null:
-               * the default of a request. Default: as it was.
+               * What happens beyond stdout_bytes or stderr_bytes: the output is cut, or the program is
+               * killed. Null: the default of a request. Default: as it was.
                */
               on_output_limit?: 'truncate' | 'kill' | null | undefined
               /**
-               * Size of the largest artifact, bytes. The policy of the tenant must allow more than the
-               * default. This holds for artifacts_total_bytes and artifact_count as well. Null: the
-               * default of a request. Default: as it was.
+               * Size of the largest artifact, bytes. A value above the default must be allowed by the
+               * policy of the tenant. The same holds for artifacts_total_bytes and artifact_count.
+               * Null: the default of a request. Default: as it was.
                */
               artifact_bytes?: number | null | undefined
               /**
@@ -1600,7 +1614,7 @@ export type RerunRequest = {
         environment?: 'default-public' | 'internal-only' | undefined
         /** The backend, or auto. Default: as it was. */
         backend?: string | undefined
-        /** The weakest isolation to accept. Null: that of policy. Default: as it was. */
+        /** The weakest isolation to accept. Null: that of the policy. Default: as it was. */
         min_isolation?:
           | 'none'
           | 'process'
@@ -1617,7 +1631,7 @@ export type RerunRequest = {
         preload?: string | null | undefined
         /** The lane. Default: as it was. */
         lane?: 'interactive' | 'routine' | undefined
-        /** Order among the waiting ones of its agent. Default: as it was. */
+        /** Order among the waiting executions of its agent. Default: as it was. */
         priority?: number | undefined
         /** What to do if a cap is used up. Default: as it was. */
         on_cap?: 'reject' | 'defer' | undefined
@@ -1627,9 +1641,9 @@ export type RerunRequest = {
               /** The most attempts in all, the first one included. Each is charged and audited. */
               max_attempts: number
               /**
-               * Endings after which it is attempted again. Name endings of the platform (worker_lost,
-               * sandbox_lost, provisioning) if the program has no effects outside the sandbox, and
-               * endings of the program itself if it can resume.
+               * Endings after which it is attempted again. worker_lost, sandbox_lost and provisioning
+               * are failures of the platform: name them if the program has no effects outside the
+               * sandbox. Name the others if the program can resume.
                */
               on: Array<
                 | 'worker_lost'
@@ -1673,7 +1687,7 @@ export type Routine = {
   tenant_id: string
   /** The agent whose caps its runs count against. */
   agent_id: string
-  /** The template of its runs. Null if the request names none. */
+  /** The template that its request names. Null if it names none. */
   template_id: string | null
   /** A name for humans. */
   name: string
@@ -1720,7 +1734,7 @@ export type Routine = {
 export type RoutineRun = {
   /** When it was due. Null when it was run on demand. */
   scheduled_at: string | null
-  /** When it was looked at. */
+  /** When it was enqueued, skipped or refused. */
   fired_at: string
   /** What became of it. */
   outcome: 'enqueued' | 'skipped' | 'refused'
@@ -1733,16 +1747,16 @@ export type RoutineRun = {
 export type SeriesFigures = {
   /** Attempts that ended. Null where they were not counted. */
   count: Array<number | null>
-  /** Median wait from enqueue to the take, milliseconds. Null without attempts. */
+  /** Median queue_ms, milliseconds. Null without attempts. */
   wait_p50_ms: Array<number | null>
-  /** 95th percentile of the wait. */
+  /** 95th percentile of queue_ms, milliseconds. */
   wait_p95_ms: Array<number | null>
   /**
-   * Median time from the take to the ending, of attempts that opened a sandbox. Null
-   * without such attempts.
+   * Median duration_ms of attempts that opened a sandbox, milliseconds. Null without such
+   * attempts.
    */
   run_p50_ms: Array<number | null>
-  /** 95th percentile of that time. */
+  /** 95th percentile of the same durations, milliseconds. */
   run_p95_ms: Array<number | null>
   /** Cost in micro-units. Null where it was not counted. */
   cost: Array<number | null>
@@ -1751,7 +1765,7 @@ export type SeriesFigures = {
 export type Stats = {
   /** Start of the first step. */
   starts_at: string
-  /** End of the last step, which does not belong to it. */
+  /** End of the last step, exclusive. */
   ends_at: string
   /** Length of a step, milliseconds. */
   step_ms: number
@@ -1768,16 +1782,16 @@ export type Stats = {
   groups: Array<{
     /** Attempts that ended. Null where they were not counted. */
     count: Array<number | null>
-    /** Median wait from enqueue to the take, milliseconds. Null without attempts. */
+    /** Median queue_ms, milliseconds. Null without attempts. */
     wait_p50_ms: Array<number | null>
-    /** 95th percentile of the wait. */
+    /** 95th percentile of queue_ms, milliseconds. */
     wait_p95_ms: Array<number | null>
     /**
-     * Median time from the take to the ending, of attempts that opened a sandbox. Null
-     * without such attempts.
+     * Median duration_ms of attempts that opened a sandbox, milliseconds. Null without such
+     * attempts.
      */
     run_p50_ms: Array<number | null>
-    /** 95th percentile of that time. */
+    /** 95th percentile of the same durations, milliseconds. */
     run_p95_ms: Array<number | null>
     /** Cost in micro-units. Null where it was not counted. */
     cost: Array<number | null>
@@ -1838,7 +1852,7 @@ export type Template = {
 export type Tenant = {
   /** What it may do. */
   policy: TenantPolicy
-  /** How much of it. */
+  /** Its caps. */
   caps: TenantCaps
 }
 
@@ -1856,8 +1870,8 @@ export type TenantCaps = {
   /** Hourly caps of single agents, instead of agent_hourly. Default: none. */
   agents: Record<string, number>
   /**
-   * Executions that may run at once. Null (default): as many as the fleet has slots, less a
-   * share for others.
+   * Executions that may run at once. Null (default): all slots of the fleet, but while its
+   * runs are long, a quarter of the slots is left to others.
    */
   concurrency: number | null
   /** Executions that may be queued at once. Null (default): that of the fleet, 10,000. */
@@ -1869,8 +1883,8 @@ export type TenantCaps = {
   /** Starts that may come at once before rate_per_second holds them back. Default: 1. */
   burst: number
   /**
-   * CPU seconds per UTC day. Null (default): no cap. Admission reserves the maximum, the
-   * end counts the real use. Default: `null`.
+   * CPU seconds per UTC day. Null (default): no cap. Admission reserves the most that an
+   * attempt may use. Its end counts the real use. Default: `null`.
    */
   tenant_daily_cpu_seconds: number | null
   /**
@@ -1894,8 +1908,8 @@ export type TenantCapsInput = {
   /** Hourly caps of single agents, instead of agent_hourly. Default: none. */
   agents: Record<string, number>
   /**
-   * Executions that may run at once. Null (default): as many as the fleet has slots, less a
-   * share for others.
+   * Executions that may run at once. Null (default): all slots of the fleet, but while its
+   * runs are long, a quarter of the slots is left to others.
    */
   concurrency: number | null
   /** Executions that may be queued at once. Null (default): that of the fleet, 10,000. */
@@ -1907,8 +1921,8 @@ export type TenantCapsInput = {
   /** Starts that may come at once before rate_per_second holds them back. Default: 1. */
   burst: number
   /**
-   * CPU seconds per UTC day. Null (default): no cap. Admission reserves the maximum, the
-   * end counts the real use.
+   * CPU seconds per UTC day. Null (default): no cap. Admission reserves the most that an
+   * attempt may use. Its end counts the real use.
    */
   tenant_daily_cpu_seconds?: number | null | undefined
   /**
@@ -1943,8 +1957,9 @@ export type TenantPolicy = {
    */
   redact: Array<string>
   /**
-   * What a program may reach. A request can only restrict it. Under public it may list
-   * hosts with any port. Private addresses are always refused. Default: `"public"`.
+   * What a program may reach. A request can only restrict it. If this is public, a request
+   * may list hosts with any port. Private addresses are always refused. Default:
+   * `"public"`.
    */
   network:
     | 'none'
@@ -2042,8 +2057,8 @@ export type TenantPolicyInput = {
    */
   redact: Array<string>
   /**
-   * What a program may reach. A request can only restrict it. Under public it may list
-   * hosts with any port. Private addresses are always refused. Default: public.
+   * What a program may reach. A request can only restrict it. If this is public, a request
+   * may list hosts with any port. Private addresses are always refused. Default: public.
    */
   network?:
     | 'none'
@@ -2131,7 +2146,7 @@ export type TextDiff = {
   /** Lines that only the first has. */
   removed: number
   /**
-   * False if the texts are too different to find every common line: the counts are too
+   * False if the texts are too different to find every common line. The counts are then too
    * high.
    */
   exact: boolean
@@ -2163,7 +2178,7 @@ export interface Operations {
       status: 'ready'
       /** What was checked. */
       checks: {
-        /** Redis answers, with several cells that of one of them. */
+        /** Redis answers. With several cells, at least one of them does. */
         redis: 'ok'
         /** Postgres answers, and its schema fits. */
         postgres: 'ok'
@@ -2211,7 +2226,7 @@ export interface Operations {
         | 'provisioning'
         | 'cancelled'
         | undefined
-      /** Only what runs this. script: scripts of every language. */
+      /** Only this kind of program. script: scripts of every language. */
       program_kind?:
         | 'script'
         | 'script/python'
@@ -2225,9 +2240,9 @@ export interface Operations {
         | undefined
       /** Only executions in this sandbox of a session. */
       session_id?: `ses_${string}` | undefined
-      /** Only attempts that took at least this long from the take to the ending, milliseconds. */
+      /** Only attempts with a duration_ms of at least this, milliseconds. */
       min_duration_ms?: string | undefined
-      /** Only attempts that took at most this long, milliseconds. */
+      /** Only attempts with a duration_ms of at most this, milliseconds. */
       max_duration_ms?: string | undefined
       /** Only what was enqueued at or after this time. */
       from?: string | undefined
@@ -2273,8 +2288,8 @@ export interface Operations {
   streamEvents: {
     query: {
       /**
-       * Only events after this one. The header Last-Event-ID means the same and wins. Default:
-       * from the start.
+       * Only events after this one. If both are given, the header Last-Event-ID wins over the
+       * parameter after. Default: from the start.
        */
       after?: string | undefined
     }
@@ -2303,7 +2318,7 @@ export interface Operations {
   }
   compareExecutions: {
     query: {
-      /** The execution to compare it with. Default: the one that it runs again. */
+      /** The execution to compare with. Default: the rerun_of of the execution in the path. */
       with?: `exe_${string}` | undefined
     }
     body: undefined
@@ -2348,7 +2363,7 @@ export interface Operations {
         used_at: string
         /** From this time on it may be ended, unless it is used before. */
         idle_at: string
-        /** Ended by this time in any case. Null if there is no such time. */
+        /** Latest time at which its age or its vendor ends it. Null if there is none. */
         expires_at: string | null
         /** The last execution that used it. Null before the first. */
         last_execution_id: `exe_${string}` | null
@@ -2389,7 +2404,7 @@ export interface Operations {
       used_at: string
       /** From this time on it may be ended, unless it is used before. */
       idle_at: string
-      /** Ended by this time in any case. Null if there is no such time. */
+      /** Latest time at which its age or its vendor ends it. Null if there is none. */
       expires_at: string | null
       /** The last execution that used it. Null before the first. */
       last_execution_id: `exe_${string}` | null
@@ -2402,7 +2417,10 @@ export interface Operations {
        * single tenant. Default: the key’s.
        */
       tenant_id?: string | undefined
-      /** The agent that the audit row names. Default: `"sessions"`. */
+      /**
+       * The agent that the audit row names. Default: an agent with the name sessions. Default:
+       * `"sessions"`.
+       */
       agent_id?: string | undefined
       /** The template. Needed if the tenant requires one. Default: none. */
       template_id?: string | undefined
@@ -2417,7 +2435,10 @@ export interface Operations {
        * single tenant. Default: the key’s.
        */
       tenant_id?: string | undefined
-      /** The agent that the audit row names. Default: `"sessions"`. */
+      /**
+       * The agent that the audit row names. Default: an agent with the name sessions. Default:
+       * `"sessions"`.
+       */
       agent_id?: string | undefined
       /** The template. Needed if the tenant requires one. Default: none. */
       template_id?: string | undefined
@@ -2428,12 +2449,12 @@ export interface Operations {
     result: {
       /** Regular files. */
       files: Array<{
-        /** From the work directory. */
+        /** Relative to the work directory. */
         path: string
         /** Bytes. */
         size: number
       }>
-      /** Whether there are more. Then ask for a folder. */
+      /** Whether files are left out. If so, list a single folder. */
       truncated: boolean
     }
   }
@@ -2444,7 +2465,10 @@ export interface Operations {
        * single tenant. Default: the key’s.
        */
       tenant_id?: string | undefined
-      /** The agent that the audit row names. Default: `"sessions"`. */
+      /**
+       * The agent that the audit row names. Default: an agent with the name sessions. Default:
+       * `"sessions"`.
+       */
       agent_id?: string | undefined
       /** The template. Needed if the tenant requires one. Default: none. */
       template_id?: string | undefined
@@ -2459,7 +2483,10 @@ export interface Operations {
        * single tenant. Default: the key’s.
        */
       tenant_id?: string | undefined
-      /** The agent that the audit row names. Default: `"sessions"`. */
+      /**
+       * The agent that the audit row names. Default: an agent with the name sessions. Default:
+       * `"sessions"`.
+       */
       agent_id?: string | undefined
       /** The template. Needed if the tenant requires one. Default: none. */
       template_id?: string | undefined
@@ -2474,7 +2501,10 @@ export interface Operations {
        * single tenant. Default: the key’s.
        */
       tenant_id?: string | undefined
-      /** The agent that the audit row names. Default: `"sessions"`. */
+      /**
+       * The agent that the audit row names. Default: an agent with the name sessions. Default:
+       * `"sessions"`.
+       */
       agent_id?: string | undefined
       /** The template. Needed if the tenant requires one. Default: none. */
       template_id?: string | undefined
@@ -2539,10 +2569,10 @@ export interface Operations {
             | 'not_stored'
             | 'out_of_time'
         }>
-        /** Whether more files may have been there than are named. */
+        /** Whether it may have missed files that are not named here. */
         incomplete: boolean
       } | null
-      /** Whether there are too many collections, so that the oldest were not looked at. */
+      /** True if there are too many collections. The oldest ones are left out then. */
       truncated: boolean
       /** The cursor of the next page. Null on the last page. */
       next_cursor: string | null
@@ -2566,7 +2596,10 @@ export interface Operations {
        * single tenant. Default: the key’s.
        */
       tenant_id?: string | undefined
-      /** The agent that the audit row names. Default: `"sessions"`. */
+      /**
+       * The agent that the audit row names. Default: an agent with the name sessions. Default:
+       * `"sessions"`.
+       */
       agent_id?: string | undefined
       /** The template. Needed if the tenant requires one. Default: none. */
       template_id?: string | undefined
@@ -2581,7 +2614,10 @@ export interface Operations {
        * single tenant. Default: the key’s.
        */
       tenant_id?: string | undefined
-      /** The agent that the audit row names. Default: `"sessions"`. */
+      /**
+       * The agent that the audit row names. Default: an agent with the name sessions. Default:
+       * `"sessions"`.
+       */
       agent_id?: string | undefined
       /** The template. Needed if the tenant requires one. Default: none. */
       template_id?: string | undefined
@@ -2596,7 +2632,10 @@ export interface Operations {
        * single tenant. Default: the key’s.
        */
       tenant_id?: string | undefined
-      /** The agent that the audit row names. Default: `"sessions"`. */
+      /**
+       * The agent that the audit row names. Default: an agent with the name sessions. Default:
+       * `"sessions"`.
+       */
       agent_id?: string | undefined
       /** The template. Needed if the tenant requires one. Default: none. */
       template_id?: string | undefined
@@ -2650,8 +2689,9 @@ export interface Operations {
        */
       redact?: Array<string> | undefined
       /**
-       * What a program may reach. A request can only restrict it. Under public it may list
-       * hosts with any port. Private addresses are always refused. Default: `"public"`.
+       * What a program may reach. A request can only restrict it. If this is public, a request
+       * may list hosts with any port. Private addresses are always refused. Default:
+       * `"public"`.
        */
       network?:
         | 'none'
@@ -2745,8 +2785,8 @@ export interface Operations {
             /** Hourly caps of single agents, instead of agent_hourly. Default: none. */
             agents?: Record<string, number> | undefined
             /**
-             * Executions that may run at once. Null (default): as many as the fleet has slots, less a
-             * share for others.
+             * Executions that may run at once. Null (default): all slots of the fleet, but while its
+             * runs are long, a quarter of the slots is left to others.
              */
             concurrency?: number | null | undefined
             /** Executions that may be queued at once. Null (default): that of the fleet, 10,000. */
@@ -2758,8 +2798,8 @@ export interface Operations {
             /** Starts that may come at once before rate_per_second holds them back. Default: 1. */
             burst?: number | undefined
             /**
-             * CPU seconds per UTC day. Null (default): no cap. Admission reserves the maximum, the
-             * end counts the real use.
+             * CPU seconds per UTC day. Null (default): no cap. Admission reserves the most that an
+             * attempt may use. Its end counts the real use.
              */
             tenant_daily_cpu_seconds?: number | null | undefined
             /**
@@ -2774,12 +2814,9 @@ export interface Operations {
   }
   listTenants: {
     query: {
-      /** Rows of one page, 1 to 500. Default: 50. */
+      /** Rows of one page, 1 to 500. Default: 500. */
       limit?: number | undefined
-      /**
-       * next_cursor of the page before, for the same tenant. Its content is opaque. Default:
-       * the first page.
-       */
+      /** next_cursor of the page before. Its content is opaque. Default: the first page. */
       cursor?: string | undefined
     }
     body: undefined
@@ -2849,8 +2886,8 @@ export interface Operations {
        */
       redact?: Array<string> | undefined
       /**
-       * What a program may reach. A request can only restrict it. Under public it may list
-       * hosts with any port. Private addresses are always refused.
+       * What a program may reach. A request can only restrict it. If this is public, a request
+       * may list hosts with any port. Private addresses are always refused.
        */
       network?:
         | 'none'
@@ -2999,8 +3036,8 @@ export interface Operations {
       /** Hourly caps of single agents, instead of agent_hourly. Default: none. */
       agents?: Record<string, number> | undefined
       /**
-       * Executions that may run at once. Null (default): as many as the fleet has slots, less a
-       * share for others.
+       * Executions that may run at once. Null (default): all slots of the fleet, but while its
+       * runs are long, a quarter of the slots is left to others.
        */
       concurrency?: number | null | undefined
       /** Executions that may be queued at once. Null (default): that of the fleet, 10,000. */
@@ -3012,8 +3049,8 @@ export interface Operations {
       /** Starts that may come at once before rate_per_second holds them back. Default: 1. */
       burst?: number | undefined
       /**
-       * CPU seconds per UTC day. Null (default): no cap. Admission reserves the maximum, the
-       * end counts the real use.
+       * CPU seconds per UTC day. Null (default): no cap. Admission reserves the most that an
+       * attempt may use. Its end counts the real use.
        */
       tenant_daily_cpu_seconds?: number | null | undefined
       /**
@@ -3028,7 +3065,7 @@ export interface Operations {
     query: {
       /** Only what belongs to this agent. Default: all agents. */
       agent_id?: string | undefined
-      /** Charged at or after this time. Default: 30 days before to. */
+      /** Charged at or after this time. Default: 30 days before the end. */
       from?: string | undefined
       /** Charged before this time. Default: now. */
       to?: string | undefined
@@ -3093,7 +3130,7 @@ export interface Operations {
           tenant_id: string
           /** Start of the range. */
           from: string
-          /** End of the range, which does not belong to it. */
+          /** End of the range, exclusive. */
           to: string
           /** What groups stand for. */
           group_by: 'day' | 'agent' | 'backend'
@@ -3279,7 +3316,10 @@ export interface Operations {
         before: unknown
         /** What is there now. Null if it is gone. */
         after: unknown
-        /** Which way the change came. */
+        /**
+         * How it was changed: by the API (api), by provisioning (reconciler), or by raw SQL
+         * (sql).
+         */
         source: 'api' | 'reconciler' | 'sql'
         /** When it was changed. */
         created_at: string
@@ -3327,7 +3367,10 @@ export interface Operations {
         before: unknown
         /** What is there now. Null if it is gone. */
         after: unknown
-        /** Which way the change came. */
+        /**
+         * How it was changed: by the API (api), by provisioning (reconciler), or by raw SQL
+         * (sql).
+         */
         source: 'api' | 'reconciler' | 'sql'
         /** When it was changed. */
         created_at: string
@@ -3382,8 +3425,8 @@ export interface Operations {
        */
       expected_version: number
       /**
-       * The revision that was read. 409 when it has changed. Needed because a workspace that
-       * was deleted and created again counts its versions from 1 again. Default: not compared.
+       * The revision that was read. 409 if it has changed. Unlike the version, it also tells
+       * apart a workspace that was deleted and created again. Default: not compared.
        */
       expected_revision?: string | undefined
     }
@@ -3508,7 +3551,10 @@ export interface Operations {
     query: {}
     body:
       | {
-          /** Repeating a key repeats the answer and runs nothing. Default: a new key. */
+          /**
+           * A call with a key that was used before gets the same answer and runs nothing. Default:
+           * a new key.
+           */
           key?: string | undefined
         }
       | undefined
@@ -3521,7 +3567,7 @@ export interface Operations {
     }
     body: undefined
     result: {
-      /** Runs that were due. */
+      /** Runs, newest first. */
       runs: Array<RoutineRun>
     }
   }
@@ -3544,7 +3590,10 @@ export interface Operations {
         before: unknown
         /** What is there now. Null if it is gone. */
         after: unknown
-        /** Which way the change came. */
+        /**
+         * How it was changed: by the API (api), by provisioning (reconciler), or by raw SQL
+         * (sql).
+         */
         source: 'api' | 'reconciler' | 'sql'
         /** When it was changed. */
         created_at: string
@@ -3589,7 +3638,7 @@ export interface Operations {
         | 'provisioning'
         | 'cancelled'
         | undefined
-      /** Only what runs this. script: scripts of every language. */
+      /** Only this kind of program. script: scripts of every language. */
       program_kind?:
         | 'script'
         | 'script/python'
@@ -3603,9 +3652,9 @@ export interface Operations {
         | undefined
       /** Only executions in this sandbox of a session. */
       session_id?: `ses_${string}` | undefined
-      /** Only attempts that took at least this long from the take to the ending, milliseconds. */
+      /** Only attempts with a duration_ms of at least this, milliseconds. */
       min_duration_ms?: string | undefined
-      /** Only attempts that took at most this long, milliseconds. */
+      /** Only attempts with a duration_ms of at most this, milliseconds. */
       max_duration_ms?: string | undefined
       /** Only what was enqueued at or after this time. */
       from?: string | undefined
@@ -3683,7 +3732,7 @@ export interface Operations {
         | 'provisioning'
         | 'cancelled'
         | undefined
-      /** Only what runs this. script: scripts of every language. */
+      /** Only this kind of program. script: scripts of every language. */
       program_kind?:
         | 'script'
         | 'script/python'
@@ -3697,9 +3746,9 @@ export interface Operations {
         | undefined
       /** Only executions in this sandbox of a session. */
       session_id?: `ses_${string}` | undefined
-      /** Only attempts that took at least this long from the take to the ending, milliseconds. */
+      /** Only attempts with a duration_ms of at least this, milliseconds. */
       min_duration_ms?: string | undefined
-      /** Only attempts that took at most this long, milliseconds. */
+      /** Only attempts with a duration_ms of at most this, milliseconds. */
       max_duration_ms?: string | undefined
       /** Only what was enqueued at or after this time. */
       from?: string | undefined
@@ -3770,7 +3819,7 @@ export interface Operations {
         | 'provisioning'
         | 'cancelled'
         | undefined
-      /** Only what runs this. script: scripts of every language. */
+      /** Only this kind of program. script: scripts of every language. */
       program_kind?:
         | 'script'
         | 'script/python'
@@ -3784,9 +3833,9 @@ export interface Operations {
         | undefined
       /** Only executions in this sandbox of a session. */
       session_id?: `ses_${string}` | undefined
-      /** Only attempts that took at least this long from the take to the ending, milliseconds. */
+      /** Only attempts with a duration_ms of at least this, milliseconds. */
       min_duration_ms?: string | undefined
-      /** Only attempts that took at most this long, milliseconds. */
+      /** Only attempts with a duration_ms of at most this, milliseconds. */
       max_duration_ms?: string | undefined
       /** Rows of one page, 1 to 500. Default: 50. */
       limit?: number | undefined
@@ -3846,7 +3895,7 @@ export interface Operations {
            * queued.
            */
           oldest_age_ms: number | null
-          /** How many may be released at once. */
+          /** How many of its executions may be released or running at once. */
           window: number
         }
         /** Long executions and runs of routines. */
@@ -3862,7 +3911,7 @@ export interface Operations {
            * queued.
            */
           oldest_age_ms: number | null
-          /** How many may be released at once. */
+          /** How many of its executions may be released or running at once. */
           window: number
         }
       }
@@ -3893,9 +3942,9 @@ export interface Operations {
   listQueueTenants: {
     query: {
       /**
-       * Order of the rows. next (default): who is served next. waiting: the most executions
-       * that wait. share: the largest share of the last minute. lag: the furthest ahead of the
-       * virtual clock.
+       * Which tenant comes first. next (default): the one that is served next. waiting: the one
+       * with the most waiting executions. share: the largest share_1m. lag: the largest
+       * virtual_lag.
        */
       sort?: 'next' | 'waiting' | 'share' | 'lag' | undefined
       /** Rows, 1 to 500. Default: 100. */
@@ -3907,13 +3956,13 @@ export interface Operations {
   getStats: {
     query: {
       /**
-       * Only attempts of this tenant. Default: those of the key’s tenant, of all with an admin
-       * key.
+       * Only attempts of this tenant. Default: the key’s tenant, or with an admin key all
+       * tenants.
        */
       tenant_id?: string | undefined
       /**
-       * Attempts that ended at or after this time. Default: one hour before to. At most 24
-       * hours.
+       * Attempts that ended at or after this time, at most 24 hours before the end. Default:
+       * one hour before it.
        */
       from?: string | undefined
       /** Attempts that ended before this time. Default: now. */
@@ -3921,8 +3970,8 @@ export interface Operations {
       /** Length of a step. Steps begin at whole multiples of it in UTC. Default: 1m. */
       step?: '1m' | '5m' | '15m' | '1h' | undefined
       /**
-       * What to group by: the 20 groups with the most attempts, and the rest together. Default:
-       * no groups.
+       * What to group by. Shows the 20 largest groups, and the others together. Default: no
+       * groups.
        */
       group_by?: 'ending' | 'backend' | 'tenant' | undefined
     }
@@ -3959,12 +4008,12 @@ export interface Operations {
             }
             /**
              * open: its last sandboxes did not open, so the worker gives it no executions for some
-             * seconds. half-open: the next execution tries it. For admin keys.
+             * seconds. half-open: the next execution tries it. Shown only to admin keys.
              */
             circuit?: 'closed' | 'open' | 'half-open' | undefined
             /**
-             * Its warm sandboxes, counted from the start of the worker. Null without a pool. For
-             * admin keys.
+             * Its warm sandboxes. Totals count from the start of the worker. Null without a pool.
+             * Shown only to admin keys.
              */
             pool?:
               | {
@@ -3988,7 +4037,7 @@ export interface Operations {
   }
   testBackend: {
     query: {
-      /** How long to wait for the ending, 0 to 60s, such as `30s` or `1500ms`. Default: 0. */
+      /** How long to wait for the ending, 0 to 60s, such as `30s` or `500ms`. Default: 30s. */
       wait?: string | undefined
     }
     body:
@@ -4012,7 +4061,7 @@ export interface Operations {
       enabled: boolean
       /** The pool’s endpoint. Empty without a pool. */
       session_pool_endpoint: string
-      /** Whether files of the data directory go in and come back. */
+      /** Whether files of the data directory are copied into sandboxes and merged back. */
       sync_data: boolean
       /** Paths of the data directory that are synced. */
       whitelist: Array<string>
@@ -4042,7 +4091,10 @@ export interface Operations {
         kind: 'making' | 'removing'
         /** The step that is done now. Null before the first. */
         step: string | null
-        /** False: it was left undone. Send the same request again. */
+        /**
+         * True while a request works on the pool. False: the work broke off. Send the same
+         * request again.
+         */
         held: boolean
       } | null
       /** Resources of ours at Azure that may still be there, and cost money. */
@@ -4063,7 +4115,7 @@ export interface Operations {
       enabled?: boolean | undefined
       /** The pool’s endpoint, https. Empty: no pool. */
       session_pool_endpoint?: string | undefined
-      /** Whether files of the data directory go in and come back. */
+      /** Whether files of the data directory are copied into sandboxes and merged back. */
       sync_data?: boolean | undefined
       /** Paths of the data directory that are synced, at most 256. */
       whitelist?: Array<string> | undefined
@@ -4079,7 +4131,7 @@ export interface Operations {
       enabled: boolean
       /** The pool’s endpoint. Empty without a pool. */
       session_pool_endpoint: string
-      /** Whether files of the data directory go in and come back. */
+      /** Whether files of the data directory are copied into sandboxes and merged back. */
       sync_data: boolean
       /** Paths of the data directory that are synced. */
       whitelist: Array<string>
@@ -4109,7 +4161,10 @@ export interface Operations {
         kind: 'making' | 'removing'
         /** The step that is done now. Null before the first. */
         step: string | null
-        /** False: it was left undone. Send the same request again. */
+        /**
+         * True while a request works on the pool. False: the work broke off. Send the same
+         * request again.
+         */
         held: boolean
       } | null
       /** Resources of ours at Azure that may still be there, and cost money. */
@@ -4147,7 +4202,10 @@ export interface Operations {
         before: unknown
         /** What is there now. Null if it is gone. */
         after: unknown
-        /** Which way the change came. */
+        /**
+         * How it was changed: by the API (api), by provisioning (reconciler), or by raw SQL
+         * (sql).
+         */
         source: 'api' | 'reconciler' | 'sql'
         /** When it was changed. */
         created_at: string
@@ -4171,8 +4229,8 @@ export interface Operations {
            */
           env_vars?: Record<string, string> | undefined
           /**
-           * Whose caps it counts against. Default: the fleet's only tenant, else
-           * `cofferdam-sandbox-test`, which is made.
+           * The tenant whose caps it counts against. Default: the fleet's only tenant. If there is
+           * not exactly one, `cofferdam-sandbox-test`, which is created if needed.
            */
           tenant_id?: string | undefined
         }
@@ -4188,9 +4246,9 @@ export interface Operations {
       stderr: string
       /** Exit status of the program. Null if a signal killed it or nothing ran. */
       exit_code: number | null
-      /** Files that came back. */
+      /** Changed files that were merged back, deleted ones included, at most 1,000. */
       files_synced_back: number
-      /** From the take of the execution by a worker until the attempt ended, milliseconds. */
+      /** From when a worker took the execution until the attempt ended, milliseconds. */
       duration_ms: number
       /** The session. Null when none was opened. */
       session_id: string | null
@@ -4210,8 +4268,8 @@ export interface Operations {
       /** The API dialect of the pool, as workers last reported it. Null for a custom container. */
       dialect: string | null
       /**
-       * Characters of output that an answer of the pool holds. More comes as a file. Null if
-       * unknown.
+       * Most characters of output that the pool puts into one answer. Longer output comes as a
+       * file. Null if unknown.
        */
       output_cap: number | null
     }
@@ -4237,7 +4295,7 @@ export interface Operations {
         enabled: boolean
         /** The pool’s endpoint. Empty without a pool. */
         session_pool_endpoint: string
-        /** Whether files of the data directory go in and come back. */
+        /** Whether files of the data directory are copied into sandboxes and merged back. */
         sync_data: boolean
         /** Paths of the data directory that are synced. */
         whitelist: Array<string>
@@ -4267,7 +4325,10 @@ export interface Operations {
           kind: 'making' | 'removing'
           /** The step that is done now. Null before the first. */
           step: string | null
-          /** False: it was left undone. Send the same request again. */
+          /**
+           * True while a request works on the pool. False: the work broke off. Send the same
+           * request again.
+           */
           held: boolean
         } | null
         /** Resources of ours at Azure that may still be there, and cost money. */
@@ -4299,7 +4360,7 @@ export interface Operations {
         enabled: boolean
         /** The pool’s endpoint. Empty without a pool. */
         session_pool_endpoint: string
-        /** Whether files of the data directory go in and come back. */
+        /** Whether files of the data directory are copied into sandboxes and merged back. */
         sync_data: boolean
         /** Paths of the data directory that are synced. */
         whitelist: Array<string>
@@ -4329,7 +4390,10 @@ export interface Operations {
           kind: 'making' | 'removing'
           /** The step that is done now. Null before the first. */
           step: string | null
-          /** False: it was left undone. Send the same request again. */
+          /**
+           * True while a request works on the pool. False: the work broke off. Send the same
+           * request again.
+           */
           held: boolean
         } | null
         /** Resources of ours at Azure that may still be there, and cost money. */

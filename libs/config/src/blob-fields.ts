@@ -51,7 +51,8 @@ export const BLOB_FIELDS = {
       .transform((text) => text === 'true')
       .optional(),
     description:
-      'Whether the bucket is put into the path, not into the host name (default: if an endpoint is set).',
+      'Whether the bucket is in the path of a URL and not in its host name. Default: true if ' +
+      'COFFERDAM_BLOBS_ENDPOINT is set.',
     example: 'true',
   },
 } as const satisfies Record<string, ConfigField>

@@ -58,8 +58,9 @@ export const COMMON_FIELDS = {
     variable: 'REDIS_URL',
     schema: redisUrl,
     description:
-      'Redis or Valkey of the queue and the caps: one server, `redis+sentinel://s1,s2,s3/master-name/db`, ' +
-      'or a cluster by some of its nodes, `redis+cluster://n1:7000,n2:7001`.',
+      'Redis or Valkey of the queue and the caps: one server, sentinels ' +
+      '(`redis+sentinel://s1,s2,s3/master-name/db`), or some nodes of a cluster ' +
+      '(`redis+cluster://n1:7000,n2:7001`).',
     example: 'redis://127.0.0.1:6379',
     secret: true,
   },
@@ -107,7 +108,9 @@ export const COMMON_FIELDS = {
   traceSlowMs: {
     variable: 'COFFERDAM_TRACE_SLOW_MS',
     schema: wholeNumber(1, 86_400_000).default(10_000),
-    description: 'What takes or waits at least this long is slow: its trace is always sent, milliseconds.',
+    description:
+      'An execution or request that takes or waits at least this many milliseconds is slow, so its trace ' +
+      'is always sent.',
     example: '10000',
   },
   metricsPort: {
@@ -125,8 +128,8 @@ export const COMMON_FIELDS = {
       .regex(/^[A-Za-z0-9.:_-]{1,253}$/, 'expected a host name or an address without brackets')
       .default('127.0.0.1'),
     description:
-      'Address that the metrics port listens on. It needs no key, so use another one than loopback only on ' +
-      'a network that just probes and Prometheus can reach.',
+      'Address that the metrics port listens on. The port needs no key. Use another address than loopback ' +
+      'only on a network that nothing but probes and Prometheus can reach.',
     example: '127.0.0.1',
   },
   dataDir: {
@@ -144,9 +147,9 @@ export const COMMON_FIELDS = {
     variable: 'COFFERDAM_OUTPUT_KEYS',
     schema: outputKeys,
     description:
-      'Keys for outputs and artifacts that have to be stored encrypted, as id:base64 of 32 bytes; the ' +
-      'first encrypts, all decrypt. API and workers share them; unset: executions that demand encryption ' +
-      'are refused.',
+      'Keys for outputs, artifacts and kept programs that have to be stored encrypted, as id:base64 of 32 ' +
+      'bytes, separated by commas. The first encrypts, all decrypt. API and workers share them. Unset: ' +
+      'executions whose policy demands encryption are refused.',
     example: 'k1:<openssl rand -base64 32>',
     secret: true,
   },

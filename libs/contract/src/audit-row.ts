@@ -24,7 +24,10 @@ export const auditRowSchema = z.strictObject({
   agent_id: z.string().meta({ description: 'The agent that asked.', example: 'analyst' }),
   user_id: given('The user on whose behalf the agent worked.', 'user-7'),
   run_id: given('The turn of the agent.', 'run-2026-11-20-1'),
-  template_id: given('The template that applied.', 'strict'),
+  template_id: z.string().nullable().meta({
+    description: 'The template that applied. Null if none did.',
+    example: 'strict',
+  }),
   tool_call_id: given('The tool call that it answered.', 'toolu_01A2'),
   session_id: z.string().nullable().meta({
     description: 'The session’s sandbox. Null outside of sessions.',
@@ -45,7 +48,7 @@ export const auditRowSchema = z.strictObject({
     description: 'How strongly the sandbox was isolated. Null when no sandbox was opened.',
   }),
   interpreter_id: z.string().nullable().meta({
-    description: 'The tenant’s own resource at the vendor in which it ran. Null without one.',
+    description: 'The tenant’s own code interpreter at the vendor, in which it ran. Null without one.',
     example: 'acme_public-0a1b2c3d4e',
   }),
   vendor_ref: z.string().max(BOUNDS.vendorRefLength).nullable().default(null).meta({
@@ -101,7 +104,8 @@ export const auditRowSchema = z.strictObject({
   }),
   quota_charged: z.boolean().meta({
     description:
-      'Whether the attempt counts against the caps. The counter of a window equals its rows with true.',
+      'Whether the attempt counts against the caps. The counter of a window equals the number of attempts ' +
+      'charged in it.',
   }),
   charged_at: timeSchema
     .nullable()
@@ -111,11 +115,11 @@ export const auditRowSchema = z.strictObject({
   stdout_truncated: z.boolean().meta({ description: 'Whether the result has only a part of stdout.' }),
   stderr_truncated: z.boolean().meta({ description: 'Whether the result has only a part of stderr.' }),
   stdout_ref: z.string().nullable().meta({
-    description: 'The stored full stdout. Null when the result has all of it.',
+    description: 'Name of the stored full stdout. Null if the result has all of it, or if storing failed.',
     example: 'demo/exe_01a1fa08335671eda83cd82154726441/1/stdout',
   }),
   stderr_ref: z.string().nullable().meta({
-    description: 'The stored full stderr. Null when the result has all of it.',
+    description: 'Name of the stored full stderr. Null if the result has all of it, or if storing failed.',
     example: 'demo/exe_01a1fa08335671eda83cd82154726441/1/stderr',
   }),
   redaction_count: z.int().min(0).meta({
@@ -139,7 +143,7 @@ export const auditRowSchema = z.strictObject({
     example: 0.02,
   }),
   cost: z.int().min(0).nullable().meta({
-    description: 'Cost in micro-units, by the prices at that time. Null when not charged.',
+    description: 'Cost in micro-units, by the prices at the end of the attempt. Null when not charged.',
     example: 120,
   }),
   outbound_hosts: z.array(z.string()).meta({

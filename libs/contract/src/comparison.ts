@@ -32,7 +32,8 @@ export const textDiffSchema = z.strictObject({
   added: z.int().min(0).meta({ description: 'Lines that only the second has.', example: 1 }),
   removed: z.int().min(0).meta({ description: 'Lines that only the first has.', example: 1 }),
   exact: z.boolean().meta({
-    description: 'False if the texts are too different to find every common line: the counts are too high.',
+    description:
+      'False if the texts are too different to find every common line. The counts are then too high.',
   }),
   lines: z
     .array(
@@ -79,14 +80,16 @@ export const comparedSideSchema = z.strictObject({
 export type ComparedSide = z.infer<typeof comparedSideSchema>
 
 export const comparisonSchema = z.strictObject({
-  first: comparedSideSchema.meta({ description: 'The earlier run: the execution that `with` names.' }),
+  first: comparedSideSchema.meta({
+    description: 'The execution that `with` names, or else the one that the second runs again.',
+  }),
   second: comparedSideSchema.meta({ description: 'The execution of the path.' }),
   differences: z.array(z.enum(DIFFERENCES)).meta({
     description: 'What differs, besides figures such as durations and usage. Empty if the results are alike.',
     example: ['ending', 'stdout'],
   }),
-  stdout: textDiffSchema.meta({ description: 'The visible stdout of both.' }),
-  stderr: textDiffSchema.meta({ description: 'The visible stderr of both.' }),
+  stdout: textDiffSchema.meta({ description: 'The stdout in both results.' }),
+  stderr: textDiffSchema.meta({ description: 'The stderr in both results.' }),
   artifacts: z
     .array(
       z.strictObject({

@@ -199,8 +199,8 @@ export const ERRORS = {
     503,
     'elsewhere',
     false,
-    'A newer version of Cofferdam wrote this, and this process cannot read it.',
-    'Operators: upgrade this process, or keep one of the newer version until the work of that version has ended.',
+    'A newer version of Cofferdam wrote this record, so this process cannot read it.',
+    'Operators: upgrade this process, or keep a newer one running until its executions have ended.',
   ),
   backend_unknown: entry(400, 'never', false, 'There is no backend with that name.', 'See GET /v1/backends.'),
   issuer_unavailable: entry(

@@ -9,7 +9,7 @@ export const errorBodySchema = z.object({
   error: z
     .object({
       code: z.string().meta({
-        description: 'Stable word for the failure (docs/errors.md). Compare by it.',
+        description: 'Stable word for the failure (docs/errors.md). Programs should compare this one.',
         example: 'invalid_request',
       }),
       message: z.string().meta({
@@ -28,7 +28,7 @@ export const errorBodySchema = z.object({
         .record(z.string(), z.unknown())
         .optional()
         .meta({
-          description: 'Facts for programs, by code. Absent if there are none.',
+          description: 'Facts for programs. Each code has its own. Absent if there are none.',
           example: { problems: [{ field: 'agent_id', message: 'expected 1-128 letters, got nothing' }] },
         }),
       trace_id: z.string().optional().meta({

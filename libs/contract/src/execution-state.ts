@@ -47,7 +47,8 @@ const positionSchema = z.int().min(0).nullable().meta({
 })
 
 const etaSchema = z.int().min(0).nullable().meta({
-  description: 'Time until it should start, milliseconds. Null unless queued, or if nobody knows.',
+  description:
+    'Time until it should start, milliseconds. Null if it is not queued, or if the time is unknown.',
   example: 1200,
 })
 

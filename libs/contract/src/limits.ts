@@ -143,8 +143,8 @@ const timeoutMs = z.int().min(10).max(MAX_LIMITS.timeout_ms)
 export const limitFieldsSchema = z.strictObject({
   soft_timeout_ms: timeoutMs.optional().meta({
     description:
-      'Soft deadline, milliseconds: the program is asked to stop, and its output is kept. Default: 5,000 ' +
-      'before the hard deadline, at least half of it; 25,000 if neither is given.',
+      'Soft deadline, milliseconds: the program is asked to stop, and its output is kept. Default: ' +
+      'hard_timeout_ms less 5,000, but at least half of it; 25,000 if neither is given.',
     example: 5000,
   }),
   hard_timeout_ms: timeoutMs.optional().meta({
@@ -160,8 +160,8 @@ export const limitFieldsSchema = z.strictObject({
     .optional()
     .meta({
       description:
-        'A program without a progress report for this long is stopped softly, milliseconds. Default: no ' +
-        'limit.',
+        'Longest time without a progress report, milliseconds. After it, the program is asked to stop, and ' +
+        '5 s later it is killed. Default: no limit.',
       example: 60_000,
     }),
   cpu_time_ms: z.int().min(10).max(MAX_LIMITS.timeout_ms).optional().meta({
@@ -194,7 +194,8 @@ export const limitFieldsSchema = z.strictObject({
     example: 32_768,
   }),
   on_output_limit: z.enum(['truncate', 'kill']).default(DEFAULT_LIMITS.on_output_limit).meta({
-    description: 'What happens to a program that prints more: its output is cut, or it is killed.',
+    description:
+      'What happens beyond stdout_bytes or stderr_bytes: the output is cut, or the program is killed.',
   }),
   artifact_bytes: z
     .int()
@@ -203,8 +204,8 @@ export const limitFieldsSchema = z.strictObject({
     .default(DEFAULT_LIMITS.artifact_bytes)
     .meta({
       description:
-        'Size of the largest artifact, bytes. The policy of the tenant must allow more than the default. ' +
-        'This holds for artifacts_total_bytes and artifact_count as well.',
+        'Size of the largest artifact, bytes. A value above the default must be allowed by the policy of ' +
+        'the tenant. The same holds for artifacts_total_bytes and artifact_count.',
       example: 8_388_608,
     }),
   artifacts_total_bytes: z

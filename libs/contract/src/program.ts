@@ -140,9 +140,10 @@ export const programSchema = z.discriminatedUnion('type', [
     }),
     op: z.enum(FILE_OPERATIONS).meta({
       description:
-        'write stores the files of the request. read makes path an artifact, and collect every regular ' +
-        'file below path, within limits.artifact_*. list and remove do what they say. pause saves the session ' +
-        'to disk, resume starts it again, and fork makes paused copies of it. end destroys the session.',
+        'write stores the files of the request. list returns paths and sizes as the value. remove deletes ' +
+        'the file at path. read makes it an artifact. collect does so with every regular file below path, ' +
+        'within limits.artifact_*. pause saves the session to disk, resume starts it again, and fork makes ' +
+        'paused copies of it. end destroys the session.',
     }),
     keys: forkKeysSchema.optional(),
     path: pathSchema.optional().meta({

@@ -20,7 +20,7 @@ export const queueTenantSchema = z.strictObject({
     example: 4,
   }),
   concurrency: count.nullable().meta({
-    description: 'Executions that may hold a slot at once. Null: as many as the fleet has slots.',
+    description: 'Executions that may hold a slot at once. Null without a limit of its own.',
     example: 4,
   }),
   max_queued: count.meta({
@@ -29,7 +29,7 @@ export const queueTenantSchema = z.strictObject({
   }),
   weight: z
     .number()
-    .meta({ description: 'Its share while others want work too, relative to 1.', example: 1 }),
+    .meta({ description: 'Share of the fleet under contention, relative to other tenants.', example: 1 }),
   share_1m: share.nullable().meta({
     description:
       'Its part of the time that the workers spent on executions in the last minute, 0 to 1. Null while ' +
@@ -38,8 +38,8 @@ export const queueTenantSchema = z.strictObject({
   }),
   due_share: share.meta({
     description:
-      'What it is due: its part of the weights of the tenants that want work, 0 to 1. 0 while it is parked ' +
-      'and runs nothing.',
+      'Its weight, divided by the weights of all tenants that want work, 0 to 1. 0 while it is parked and ' +
+      'runs nothing.',
     example: 0.5,
   }),
   virtual_lag: z
@@ -47,8 +47,8 @@ export const queueTenantSchema = z.strictObject({
     .nullable()
     .meta({
       description:
-        'How far it is ahead of the fleet’s virtual clock, in slot seconds divided by its weight. Tenants ' +
-        'with less go first. Null before its first turn.',
+        'Slot seconds, divided by its weight, that it has used beyond its due share. Tenants with less go ' +
+        'first. Null if unknown.',
       example: 0.2,
     }),
   place: z
@@ -57,10 +57,10 @@ export const queueTenantSchema = z.strictObject({
     .nullable()
     .meta({
       description:
-        'Place in the order of who is next; 1 is next. Each lane and each kind of worker has an order of ' +
-        'its own: this is the best place. Null while it cannot be served: nothing waits in the fair ' +
-        'queue, it is at its concurrency, parked, leaves slots to others, or no worker can run what it ' +
-        'has.',
+        'Place in the order of who is next; 1 is next. Each lane and each kind of worker has its own ' +
+        'order, and this is its best place. Null while it cannot be served. Then nothing of it waits in ' +
+        'the fair queue, it has reached its concurrency, it is parked, it leaves slots to others, or no ' +
+        'worker can run its executions.',
       example: 1,
     }),
   oldest_age_ms: z.number().min(0).nullable().meta({
@@ -68,7 +68,9 @@ export const queueTenantSchema = z.strictObject({
     example: 350,
   }),
   parked_until: timeSchema.nullable().meta({
-    description: 'Until then all its executions wait, because a cap is used up. Null if it is not parked.',
+    description:
+      'All its executions wait until then: a cap is used up, or policy or caps cannot be read. Null if not ' +
+      'parked.',
   }),
   kill_switch: z.boolean().nullable().meta({
     description: 'Whether one of its caps is 0, which stops it. Null while Postgres does not answer.',
@@ -81,13 +83,13 @@ export const queueTenantsSchema = z.strictObject({
   at: timeSchema.meta({ description: 'When the scheduler was read. An answer may be some seconds old.' }),
   tenants: z.array(queueTenantSchema).meta({ description: 'Tenants with executions waiting or running.' }),
   total: count.meta({
-    description: 'How many such tenants there are. tenants has at most limit.',
+    description: 'Number of tenants with executions waiting or running. At most limit of them are listed.',
     example: 3,
   }),
   complete: z.boolean().meta({
     description:
-      'False when there are more than 10,000 such tenants, or 20,000 running executions. The others are ' +
-      'not in any figure, so places and due shares are too good.',
+      'False when there are more than 10,000 such tenants, or more than 20,000 running executions. No ' +
+      'figure includes the others, so the shown places and due shares are better than the true ones.',
     example: true,
   }),
 })

@@ -15,7 +15,7 @@ export const fileSchema = z
       example: 'name,amount\nAnna,12\n',
     }),
     content_base64: base64Schema.optional().meta({
-      description: 'The file in base64, at most 8 MiB before it. Give either this or content.',
+      description: 'The file in base64, at most 8 MiB when decoded. Give either this or content.',
       example: 'aGVsbG8K',
     }),
     executable: z.boolean().optional().meta({ description: 'Whether it may be executed. Default: false.' }),

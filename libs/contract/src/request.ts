@@ -77,7 +77,9 @@ export const executionRequestSchema = z
       example: 'toolu_01A2',
     }),
     template_id: nameSchema.optional().meta({
-      description: 'The template whose settings apply besides those of the tenant. Default: none.',
+      description:
+        'The template whose settings apply besides those of the tenant. Default: the one that the API key ' +
+        'or the agent is bound to, if any.',
       example: 'strict',
     }),
     program: programSchema.meta({ description: 'What to run.' }),
@@ -120,7 +122,7 @@ export const executionRequestSchema = z
       description: 'The environment of the tenant that it runs in. internal-only has no network.',
     }),
     backend: z.string().min(1).max(64).default('auto').meta({
-      description: 'The backend to run on, such as docker. auto: the first one of a worker that fits.',
+      description: 'The backend to run on, such as docker. auto: the first one of its worker that fits.',
       example: 'auto',
     }),
     min_isolation: isolationSchema.optional().meta({
@@ -148,7 +150,7 @@ export const executionRequestSchema = z
       }),
     lane: z.enum(['interactive', 'routine']).default('interactive').meta({
       description:
-        'interactive: a deadline of at most 1 hour. routine: of at most 24 hours, in its own slots.',
+        'interactive: a deadline of at most 1 hour. routine: at most 24 hours, but only a part of the slots.',
     }),
     priority: z.int().min(0).max(9).default(5).meta({
       description: 'Order among the waiting executions of the same agent: higher goes first.',
@@ -163,7 +165,7 @@ export const executionRequestSchema = z
     }),
     retry: retrySchema
       .optional()
-      .meta({ description: 'Attempt it again after these endings. Default: never.' }),
+      .meta({ description: 'When to attempt the execution again. Default: never.' }),
     checkpoint: checkpointSchema.optional().meta({
       description: 'Keep files of an attempt for the next one. Default: an attempt starts without them.',
     }),

@@ -59,7 +59,7 @@ export const rerunEditSchema = z.strictObject({
     .max(BOUNDS.fileCount)
     .nullable()
     .optional()
-    .meta({ description: `Other files, instead of all. ${orNone}` }),
+    .meta({ description: `Files that replace all files of the first request. ${orNone}` }),
   env: boundedRecord(envNameSchema, envValueSchema.nullable(), BOUNDS.envCount, 'variables')
     .optional()
     .meta({
@@ -95,7 +95,7 @@ export const rerunEditSchema = z.strictObject({
   min_isolation: isolationSchema
     .nullable()
     .optional()
-    .meta({ description: `The weakest isolation to accept. Null: that of policy. ${asBefore}` }),
+    .meta({ description: `The weakest isolation to accept. Null: that of the policy. ${asBefore}` }),
   reuse: z
     .enum(['job', 'session', 'tenant'])
     .optional()
@@ -115,7 +115,7 @@ export const rerunEditSchema = z.strictObject({
     .min(0)
     .max(9)
     .optional()
-    .meta({ description: `Order among the waiting ones of its agent. ${asBefore}`, example: 5 }),
+    .meta({ description: `Order among the waiting executions of its agent. ${asBefore}`, example: 5 }),
   on_cap: z
     .enum(['reject', 'defer'])
     .optional()
@@ -205,7 +205,9 @@ export const RERUN_NOTES = [
 ] as const
 
 export const rerunSchema = z.strictObject({
-  execution: acceptedSchema.meta({ description: 'The new execution, as a normal enqueue answers it.' }),
+  execution: acceptedSchema.meta({
+    description: 'The new execution, as POST /v1/executions answers with 202.',
+  }),
   rerun_of: executionIdSchema.meta({ description: 'The execution that it runs again.' }),
   notes: z
     .array(

@@ -71,10 +71,13 @@ export const resultSchema = z.strictObject({
       example: 2,
     }),
   duration_ms: z.number().min(0).meta({
-    description: 'From the take of the execution by a worker until the attempt ended, milliseconds.',
+    description: 'From when a worker took the execution until the attempt ended, milliseconds.',
     example: 82,
   }),
-  queue_ms: z.number().min(0).meta({ description: 'From enqueue to the take, milliseconds.', example: 16 }),
+  queue_ms: z.number().min(0).meta({
+    description: 'From the enqueue until a worker took the execution, milliseconds.',
+    example: 16,
+  }),
   usage: resultUsageSchema.nullable().meta({ description: 'What the program used. Null if nothing ran.' }),
   limits: limitsInForceSchema.optional().meta({
     description:
@@ -91,7 +94,7 @@ export const resultSchema = z.strictObject({
   }),
   collected_from: z.string().max(BOUNDS.pathLength).optional().meta({
     description:
-      'The folder of a collect, to which the paths of its artifacts are relative. Otherwise absent.',
+      'The folder that collect stored. Paths of artifacts are relative to it. Absent for other programs.',
     example: '.session/outputs',
   }),
   env_dropped: z

@@ -25,9 +25,9 @@ export const retrySchema = z.strictObject({
     .max(RETRY_ENDINGS.length)
     .meta({
       description:
-        'Endings after which it is attempted again. Name endings of the platform (worker_lost, ' +
-        'sandbox_lost, provisioning) if the program has no effects outside the sandbox, and endings of ' +
-        'the program itself if it can resume.',
+        'Endings after which it is attempted again. worker_lost, sandbox_lost and provisioning are ' +
+        'failures of the platform: name them if the program has no effects outside the sandbox. Name the ' +
+        'others if the program can resume.',
       example: ['worker_lost', 'sandbox_lost'],
     }),
 })

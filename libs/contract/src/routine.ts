@@ -138,7 +138,7 @@ export const routineRunSchema = z.strictObject({
   scheduled_at: timeSchema
     .nullable()
     .meta({ description: 'When it was due. Null when it was run on demand.' }),
-  fired_at: timeSchema.meta({ description: 'When it was looked at.' }),
+  fired_at: timeSchema.meta({ description: 'When it was enqueued, skipped or refused.' }),
   outcome: z.enum(RUN_OUTCOMES).meta({ description: 'What became of it.' }),
   reason: z.string().max(500).nullable().meta({
     description: 'Why it was skipped or refused, or which runs it replaced. Otherwise null.',
@@ -158,7 +158,7 @@ export const routineSchema = z.strictObject({
     example: 'analyst',
   }),
   template_id: nameSchema.nullable().meta({
-    description: 'The template of its runs. Null if the request names none.',
+    description: 'The template that its request names. Null if it names none.',
     example: 'strict',
   }),
   name: z.string().meta({ description: 'A name for humans.', example: 'Nightly report' }),

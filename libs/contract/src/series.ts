@@ -11,23 +11,20 @@ const figures = (description: string, example: (number | null)[]) =>
 /** One entry for each step in every field. */
 export const seriesSchema = z.strictObject({
   count: figures('Attempts that ended. Null where they were not counted.', [12, 0]),
-  wait_p50_ms: figures('Median wait from enqueue to the take, milliseconds. Null without attempts.', [
-    16,
-    null,
-  ]),
-  wait_p95_ms: figures('95th percentile of the wait.', [340, null]),
+  wait_p50_ms: figures('Median queue_ms, milliseconds. Null without attempts.', [16, null]),
+  wait_p95_ms: figures('95th percentile of queue_ms, milliseconds.', [340, null]),
   run_p50_ms: figures(
-    'Median time from the take to the ending, of attempts that opened a sandbox. Null without such attempts.',
+    'Median duration_ms of attempts that opened a sandbox, milliseconds. Null without such attempts.',
     [82, null],
   ),
-  run_p95_ms: figures('95th percentile of that time.', [900, null]),
+  run_p95_ms: figures('95th percentile of the same durations, milliseconds.', [900, null]),
   cost: figures('Cost in micro-units. Null where it was not counted.', [1440, 0]),
 })
 export type SeriesFigureLists = z.infer<typeof seriesSchema>
 
 export const statsSchema = z.strictObject({
   starts_at: timeSchema.meta({ description: 'Start of the first step.' }),
-  ends_at: timeSchema.meta({ description: 'End of the last step, which does not belong to it.' }),
+  ends_at: timeSchema.meta({ description: 'End of the last step, exclusive.' }),
   step_ms: z.int().meta({ description: 'Length of a step, milliseconds.', example: 60_000 }),
   group_by: z.enum(['ending', 'backend', 'tenant']).nullable().meta({
     description: 'What groups stand for. Null without groups.',

@@ -23,8 +23,8 @@ const MAX_CAPPED_AGENTS = 10_000
 const BUDGETS = {
   tenant_daily_cpu_seconds: cap.nullable().meta({
     description:
-      'CPU seconds per UTC day. Null (default): no cap. Admission reserves the maximum, the end counts ' +
-      'the real use.',
+      'CPU seconds per UTC day. Null (default): no cap. Admission reserves the most that an attempt may ' +
+      'use. Its end counts the real use.',
     example: 3600,
   }),
   tenant_daily_cost: z.int().min(0).max(MOST_COST).nullable().meta({
@@ -69,8 +69,8 @@ export const tenantCapsSchema = z.strictObject({
     .nullable()
     .meta({
       description:
-        'Executions that may run at once. Null (default): as many as the fleet has slots, less a share for ' +
-        'others.',
+        'Executions that may run at once. Null (default): all slots of the fleet, but while its runs are ' +
+        'long, a quarter of the slots is left to others.',
       example: 4,
     }),
   max_queued: z.int().min(0).max(10_000_000).nullable().meta({

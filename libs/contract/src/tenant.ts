@@ -39,8 +39,8 @@ const MAX_BOUND_AGENTS = 1000
 const RULES = {
   network: networkSchema.meta({
     description:
-      'What a program may reach. A request can only restrict it. Under public it may list hosts with any ' +
-      'port. Private addresses are always refused.',
+      'What a program may reach. A request can only restrict it. If this is public, a request may list ' +
+      'hosts with any port. Private addresses are always refused.',
   }),
   packages: z
     .strictObject({ pypi: packageRules(['requests', 'numpy==2.*']), npm: packageRules(['@types/*']) })

@@ -75,11 +75,11 @@ export const limitsInForceSchema = z.strictObject({
     example: 20_000,
   }),
   memory_mib: most.meta({ description: 'Memory of all processes together, MiB.', example: 256 }),
-  cpus: z.number().min(0).meta({ description: 'Processors used at once.', example: 1 }),
+  cpus: z.number().min(0).meta({ description: 'Processors that could be used at once.', example: 1 }),
   pids: most.meta({ description: 'Processes and threads at one time.', example: 128 }),
-  disk_mib: most.meta({ description: 'Files that the program wrote, MiB.', example: 64 }),
-  stdout_bytes: most.meta({ description: 'Bytes of stdout in the result.', example: 262_144 }),
-  stderr_bytes: most.meta({ description: 'Bytes of stderr in the result.', example: 32_768 }),
+  disk_mib: most.meta({ description: 'Files that the program could write, MiB.', example: 64 }),
+  stdout_bytes: most.meta({ description: 'Most bytes of stdout in the result.', example: 262_144 }),
+  stderr_bytes: most.meta({ description: 'Most bytes of stderr in the result.', example: 32_768 }),
 })
 export type LimitsInForce = z.infer<typeof limitsInForceSchema>
 

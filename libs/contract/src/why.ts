@@ -25,9 +25,11 @@ export const whyFactSchema = z.strictObject({
     description: 'The figures of the sentence, by name. Empty if there are none.',
     example: { running: 10, limit: 10 },
   }),
-  since: timeSchema.optional().meta({ description: 'Since when it has waited. Absent for other facts.' }),
+  since: timeSchema.optional().meta({
+    description: 'Since when it could have started. Absent if it does not wait in the queue.',
+  }),
   until: timeSchema.optional().meta({
-    description: 'When the reason goes away by itself. Absent if nobody knows.',
+    description: 'When the reason goes away by itself. Absent if that is unknown.',
   }),
   action: z.string().optional().meta({
     description: 'What can be done about it. Absent if there is nothing to do.',
@@ -40,7 +42,7 @@ export const executionWhySchema = z.strictObject({
   execution_id: executionIdSchema.meta({ description: 'The execution.' }),
   status: z.enum(EXECUTION_STATUSES).meta({ description: 'Its status, as in its state.' }),
   facts: z.array(whyFactSchema).meta({
-    description: 'The strongest reason first. Empty while it runs.',
+    description: 'The strongest reason first. Empty while the program runs.',
   }),
 })
 export type ExecutionWhy = z.infer<typeof executionWhySchema>

@@ -128,7 +128,10 @@ export const workspaceFieldSchema = z.strictObject({
     }),
 })
 
-const pathOf = z.string().meta({ description: 'From the root of the workspace.', example: 'reports/may.csv' })
+const pathOf = z.string().meta({
+  description: 'Relative to the root of the workspace.',
+  example: 'reports/may.csv',
+})
 
 /** A path that was not merged, and why. */
 const notTakenSchema = z.strictObject({

@@ -50,9 +50,9 @@ export const egressConfigSchema = z.strictObject({
     .max(65_536)
     .default(256)
     .describe(
-      'Most distinct names that one execution may resolve, because each lookup can carry data out. It is ' +
-        'also the limit of host:port pairs that an execution may reach, if it is above 256; else 256 ' +
-        'holds. The audit row lists each of them.',
+      'Most distinct names that one execution may resolve, because each lookup can carry data out. The ' +
+        'execution may reach as many host:port pairs, or 256 if that is more. The audit row lists each ' +
+        'pair.',
     ),
   connect_timeout_ms: ms.default(10_000).describe('Name resolution and connecting together.'),
   idle_timeout_ms: ms.default(60_000).describe('A connection on which nothing moves for so long ends.'),

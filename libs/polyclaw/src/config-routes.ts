@@ -14,7 +14,9 @@ export const sandboxConfigSchema = z.strictObject({
     description: 'The pool’s endpoint. Empty without a pool.',
     example: ENDPOINT_EXAMPLE,
   }),
-  sync_data: z.boolean().meta({ description: 'Whether files of the data directory go in and come back.' }),
+  sync_data: z.boolean().meta({
+    description: 'Whether files of the data directory are copied into sandboxes and merged back.',
+  }),
   whitelist: z.array(z.string()).meta({
     description: 'Paths of the data directory that are synced.',
     example: ['memory'],
@@ -35,7 +37,7 @@ export const sandboxConfigSchema = z.strictObject({
   is_provisioned: z.boolean().meta({ description: 'Whether there is a pool.' }),
   blacklist: z.array(z.string()).meta({
     description: 'Paths that are never synced.',
-    example: ['.env'],
+    example: ['.azure'],
   }),
   default_whitelist: z.array(z.string()).meta({
     description: 'What reset_whitelist sets.',
@@ -44,7 +46,7 @@ export const sandboxConfigSchema = z.strictObject({
   experimental: z.literal(true).meta({ description: 'Always true. Polyclaw shows it.' }),
   warnings: z.array(z.string()).meta({
     description: 'What the operator should know about the whitelist.',
-    example: ['The whitelist is empty: nothing is synced.'],
+    example: ['.env holds secrets: it is never carried, whatever the whitelist says.'],
   }),
   version: z.int().meta({
     description: 'Also the ETag. Send it as If-Match to change what you read.',
@@ -57,7 +59,10 @@ export const sandboxConfigSchema = z.strictObject({
         description: 'The step that is done now. Null before the first.',
         example: 'pool',
       }),
-      held: z.boolean().meta({ description: 'False: it was left undone. Send the same request again.' }),
+      held: z.boolean().meta({
+        description:
+          'True while a request works on the pool. False: the work broke off. Send the same request again.',
+      }),
     })
     .nullable()
     .meta({ description: 'Work on the pool. Null when there is none.' }),
@@ -118,8 +123,8 @@ export function addConfigRoutes(app: App, parts: RouteParts): void {
         tags: ['sandbox'],
         summary: "Change Polyclaw's sandbox configuration, all of the body or nothing. Admin.",
         description:
-          'What is on the blacklist is refused in any spelling. With If-Match, 409 when the configuration ' +
-          'has changed since.',
+          'Whitelist entries that name a blacklisted path are refused, however they are spelled. With ' +
+          'If-Match, 409 if the configuration has changed since.',
         headers: ifMatchSchema,
         body: sandboxChangeSchema,
         response: { 200: sandboxConfigSchema, ...failures },

@@ -16,11 +16,12 @@ export function addProvisionRoutes(app: App, parts: RouteParts): void {
       schema: {
         operationId: 'provisionSandbox',
         tags: ['sandbox'],
-        summary: 'Make a session pool at Azure and keep its endpoint; nothing when there is one. Admin.',
+        summary: 'Create a session pool at Azure and store its endpoint, unless there is one. Admin.',
         description:
-          'Takes minutes. The pool (PythonLTS, no way out to the network, 300 s of cool-down) and a group ' +
-          'that is made bear the tag fleet-owner. What fails is undone; what cannot be undone is listed ' +
-          'as an orphan. When the process dies, the same request goes on where it stopped.',
+          'Takes minutes. The pool runs PythonLTS, without network, with a cooldown of 300 s. The pool, ' +
+          'and the group if it is created, get the tag fleet-owner. If a step fails, what was created is ' +
+          'removed again. What cannot be removed is listed as an orphan. If the API process dies, send the ' +
+          'same request again: it continues where the first one stopped.',
         body: poolWishSchema.optional(),
         response: {
           200: z.strictObject({

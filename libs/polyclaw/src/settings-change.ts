@@ -32,7 +32,7 @@ export const sandboxChangeSchema = z.strictObject({
     example: ENDPOINT_EXAMPLE,
   }),
   sync_data: z.boolean().optional().meta({
-    description: 'Whether files of the data directory go in and come back.',
+    description: 'Whether files of the data directory are copied into sandboxes and merged back.',
   }),
   whitelist: z
     .array(entrySchema)

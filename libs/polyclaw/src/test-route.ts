@@ -45,7 +45,10 @@ const answerSchema = z.strictObject({
   stdout: resultSchema.shape.stdout,
   stderr: resultSchema.shape.stderr,
   exit_code: resultSchema.shape.exit_code,
-  files_synced_back: z.int().min(0).meta({ description: 'Files that came back.', example: 0 }),
+  files_synced_back: z.int().min(0).meta({
+    description: 'Changed files that were merged back, deleted ones included, at most 1,000.',
+    example: 0,
+  }),
   duration_ms: resultSchema.shape.duration_ms,
   session_id: z.string().nullable().meta({
     description: 'The session. Null when none was opened.',
@@ -75,11 +78,15 @@ const answerSchema = z.strictObject({
     description: 'The API dialect of the pool, as workers last reported it. Null for a custom container.',
     example: 'executions',
   }),
-  output_cap: z.int().nullable().meta({
-    description:
-      'Characters of output that an answer of the pool holds. More comes as a file. Null if unknown.',
-    example: 10_000,
-  }),
+  output_cap: z
+    .int()
+    .nullable()
+    .meta({
+      description:
+        'Most characters of output that the pool puts into one answer. Longer output comes as a file. Null ' +
+        'if unknown.',
+      example: 10_000,
+    }),
 })
 
 export function addTestRoute(app: App, parts: RouteParts): void {
@@ -108,8 +115,8 @@ export function addTestRoute(app: App, parts: RouteParts): void {
             env_vars: executionRequestSchema.shape.env,
             tenant_id: nameSchema.optional().meta({
               description:
-                `Whose caps it counts against. Default: the fleet's only tenant, ` +
-                `else \`${TEST_TENANT}\`, which is made.`,
+                `The tenant whose caps it counts against. Default: the fleet's only tenant. If there is ` +
+                `not exactly one, \`${TEST_TENANT}\`, which is created if needed.`,
               example: 'demo',
             }),
           })

@@ -22,8 +22,8 @@ export const API_LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     level: 'error',
     from: 'api',
     about:
-      'A cancel, an end of a session or the like was done, but Postgres did not take its event: `action`, ' +
-      '`details` and `key_id` are here.',
+      'A caller cancelled an execution, ended a session or the like, but Postgres did not store the event. ' +
+      'This record has its `action`, `details` and `key_id`.',
   },
   'sign-ins of a revoked key were not removed': {
     level: 'warn',
@@ -45,7 +45,7 @@ export const API_LOG_FACTS: Readonly<Record<string, LogFacts>> = {
   'Redis did not take a change of a routine; workers do it within a minute': {
     level: 'warn',
     from: 'api',
-    about: 'The change is stored; nothing to do but to look why Redis did not answer.',
+    about: 'The change is stored. Find out why Redis did not answer.',
   },
   'artifacts of an MCP result were not read': {
     level: 'warn',
@@ -60,7 +60,9 @@ export const API_LOG_FACTS: Readonly<Record<string, LogFacts>> = {
   'the keys of the OAuth issuer were not read': {
     level: 'warn',
     from: 'api',
-    about: 'Keys that were read before work for an hour; without any, /mcp answers access tokens with 503.',
+    about:
+      'Keys that were read earlier stay valid for an hour. Without such keys, /mcp answers access tokens ' +
+      'with 503.',
   },
   '/mcp accepts access tokens of an issuer': {
     level: 'info',
@@ -95,7 +97,9 @@ export const API_LOG_FACTS: Readonly<Record<string, LogFacts>> = {
   'the clock of routines': {
     level: 'warn',
     from: 'api',
-    about: 'Telling the schedule to Redis failed once; workers repeat it every minute.',
+    about:
+      'The connection to the schedules in Redis had an error. Workers apply all schedules again every ' +
+      'minute.',
   },
   'the spans of a request were not kept': {
     level: 'warn',

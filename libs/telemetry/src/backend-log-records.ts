@@ -9,7 +9,8 @@ export const BACKEND_LOG_FACTS: Readonly<Record<string, LogFacts>> = {
   'docker: no unix socket reaches into containers here; the attach stream is used': {
     level: 'info',
     from: 'worker',
-    about: 'The daemon runs elsewhere; executions are a little slower.',
+    about:
+      'The daemon or the worker runs elsewhere (another host, a container). Executions are a little slower.',
   },
   'docker: the runtime does not work; the default is used': {
     level: 'info',
@@ -19,7 +20,8 @@ export const BACKEND_LOG_FACTS: Readonly<Record<string, LogFacts>> = {
   'no event stream of the Docker daemon; OOM evidence is the agent’s alone': {
     level: 'warn',
     from: 'worker',
-    about: 'Out of memory may be told as `crashed` until the stream is back.',
+    about:
+      'A program that was killed for its memory may end `crashed` instead of `oom` until the stream is back.',
   },
   'the image cannot import a preload set; it is no longer offered': {
     level: 'warn',
@@ -30,8 +32,8 @@ export const BACKEND_LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     level: 'warn',
     from: 'worker',
     about:
-      'The daemon is on another host, or the worker in a container. On gVisor CPU time and memory are not ' +
-      'measured then, and `cpu_time_ms` is refused.',
+      'The daemon is on another host, or the worker runs in a container. On gVisor, CPU time and memory ' +
+      'are not measured then, and `cpu_time_ms` is refused.',
   },
   'a failed sandbox could not be removed': {
     level: 'warn',
@@ -41,7 +43,9 @@ export const BACKEND_LOG_FACTS: Readonly<Record<string, LogFacts>> = {
   'agentcore: a session was not ready; a fresh one is tried': {
     level: 'info',
     from: 'worker',
-    about: 'Its first call did not end with our marker. Often: the interpreter’s image or role is broken.',
+    about:
+      'Its first call did not return the expected marker. If this happens often, the interpreter’s image ' +
+      'or role is broken.',
   },
   'agentcore: a session whose start failed may run on': {
     level: 'info',
@@ -61,7 +65,9 @@ export const BACKEND_LOG_FACTS: Readonly<Record<string, LogFacts>> = {
   'azure: a pool that was configured before does not answer': {
     level: 'warn',
     from: 'worker',
-    about: 'What is left there could not be looked for; its cooldown ends it. Nothing new goes there.',
+    about:
+      'The worker could not look for sessions that are left there. The cooldown ends them. No new session ' +
+      'starts there.',
   },
   'azure: a session could not be given back; its next holder makes another': {
     level: 'warn',
@@ -73,7 +79,7 @@ export const BACKEND_LOG_FACTS: Readonly<Record<string, LogFacts>> = {
   'azure: a session that failed to start may wait until its cooldown ends': {
     level: 'warn',
     from: 'worker',
-    about: 'The pool did not take its end; the service ends it by itself.',
+    about: 'The pool did not confirm the end of the session. The service ends it after the cooldown.',
   },
   'e2b: a sandbox did not start; a fresh one is tried': {
     level: 'info',
@@ -95,7 +101,7 @@ export const BACKEND_LOG_FACTS: Readonly<Record<string, LogFacts>> = {
   'e2b: a session does not answer and is ended': {
     level: 'warn',
     from: 'worker',
-    about: 'Its sandbox runs, but nobody speaks there; this execution gets a fresh one.',
+    about: 'Its sandbox runs, but the guest agent does not answer. This execution gets a fresh session.',
   },
   'kubernetes: a session begins anew': {
     level: 'info',
@@ -126,7 +132,7 @@ export const BACKEND_LOG_FACTS: Readonly<Record<string, LogFacts>> = {
   'ended a sandbox of a session that the registry has lost': {
     level: 'warn',
     from: 'worker',
-    about: 'Redis lost its memory: nobody could attach to it any more. Its session begins anew.',
+    about: 'Redis lost the entry, so nobody could attach to the sandbox any more. The session begins anew.',
   },
   'sessions that the registry has lost may run on': {
     level: 'warn',
@@ -144,18 +150,18 @@ export const BACKEND_LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     level: 'warn',
     from: 'worker',
     about:
-      'The API server ended or refused it eight times in a row; claims are heard of late, by lists. Look ' +
-      'at the rights of the worker’s service account and at the API server.',
+      'The API server ended or refused the watch eight times in a row. The worker lists claims instead, so ' +
+      'it sees changes late. Look at the rights of the worker’s service account and at the API server.',
   },
   'orphaned cgroups and uids were not swept': {
     level: 'warn',
     from: 'worker',
-    about: 'Empty groups and unused uids stay behind; harmless, tried again.',
+    about: 'Empty groups and unused uids stay behind, which is harmless. The worker tries again.',
   },
   'a sandbox was not destroyed': {
     level: 'warn',
     from: 'worker',
-    about: 'At the end of a worker; the janitor of another one does it.',
+    about: 'The worker ended without destroying it. The janitor of another worker does that.',
   },
   'a waiting sandbox was not destroyed': {
     level: 'warn',
@@ -166,11 +172,12 @@ export const BACKEND_LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     level: 'warn',
     from: 'worker',
     about:
-      'A session goes on in a fresh place, under another id. Often: a program works against the cleaning.',
+      'A session goes on in a fresh sandbox, with another ID. If this happens often, a program works ' +
+      'against the cleaning.',
   },
   'a warm slot did not start': {
     level: 'warn',
     from: 'worker',
-    about: 'Executions start cold meanwhile. Often: run `cofferdam doctor` on that host.',
+    about: 'Executions start cold meanwhile. If this happens often, run `cofferdam doctor` on that host.',
   },
 }

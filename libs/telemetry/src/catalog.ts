@@ -39,8 +39,8 @@ export const SPAN_FACTS: Readonly<Record<SpanName, SpanFacts>> = {
       'error.type',
     ],
     about:
-      'A request that enqueues an execution, e.g. `POST /v1/executions`; `cofferdam.ending` where it ' +
-      'waited for it.',
+      'A request that enqueues an execution, e.g. `POST /v1/executions`. `cofferdam.ending` is set if the ' +
+      'request waited for the ending.',
   },
   'send {lane}': {
     kind: 'producer',
@@ -81,7 +81,7 @@ export const SPAN_FACTS: Readonly<Record<SpanName, SpanFacts>> = {
     from: 'worker',
     parent: '`process {lane}`',
     attributes: ['error.type'],
-    about: 'Caps, rate and lease are asked for: one script in Redis.',
+    about: 'One script in Redis checks caps and rate, and takes the lease.',
   },
   'sandbox.acquire': {
     kind: 'internal',
@@ -96,7 +96,7 @@ export const SPAN_FACTS: Readonly<Record<SpanName, SpanFacts>> = {
     from: 'worker',
     parent: '`process {lane}`',
     attributes: ABOUT_EXECUTION,
-    about: 'Files go in; readiness is awaited.',
+    about: 'The worker writes the files into the sandbox and waits until it is ready.',
   },
   'program.run': {
     kind: 'internal',
@@ -105,8 +105,8 @@ export const SPAN_FACTS: Readonly<Record<SpanName, SpanFacts>> = {
     attributes: [...ABOUT_EXECUTION, ...WHERE, 'cofferdam.ending', 'process.exit.code'],
     events: ['program.started', 'soft_timeout', 'hard_timeout'],
     about:
-      'The program. Its id is `TRACEPARENT` inside the sandbox, so a program’s own spans are its ' +
-      'children. It exists before the hand-over, which `program.started` marks; without a hand-over ' +
+      'The program. Inside the sandbox, `TRACEPARENT` names this span, so a program’s own spans are its ' +
+      'children. The span starts before the hand-over, which `program.started` marks. Without a hand-over ' +
       'it is never sent.',
   },
   'workspace.take': {
@@ -114,7 +114,7 @@ export const SPAN_FACTS: Readonly<Record<SpanName, SpanFacts>> = {
     from: 'worker',
     parent: '`process {lane}`',
     attributes: ABOUT_EXECUTION,
-    about: 'What a program changed of a workspace is read and merged; only where a request names one.',
+    about: 'The worker reads and merges what the program changed in the workspace, if the request names one.',
   },
   'audit.record': {
     kind: 'internal',
@@ -179,7 +179,7 @@ export const ATTRIBUTE_FACTS: Readonly<Record<AttributeName, string>> = {
   'cofferdam.reason':
     'why a backend was passed over: `backend_full`, `backend_unavailable`, `circuit_open`, ' +
     '`sandbox_open_failed`, …',
-  'cofferdam.state': 'of what the metric counts; its values stand beside each metric',
+  'cofferdam.state': 'state of what the metric counts; the table of metrics lists the values',
   'cofferdam.pool.why':
     'why a waiting slot was given up: `age`, `idle`, `surplus`, `pressure`, `died`, `runs` or `unclean`',
   'cofferdam.pool.name': 'name of a pool in the dispatcher’s settings',

@@ -19,8 +19,8 @@ export const DISPATCHER_LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     level: 'error',
     from: 'dispatcher',
     about:
-      'Serving a session ended with an error (`err`), mostly of the control plane. The item was stopped, or ' +
-      'its lease lapses; calls without an answer are made again by whoever gets it then.',
+      'Serving a session ended with an error (`err`), mostly of the control plane. The item was stopped, ' +
+      'or its lease lapses. The dispatcher that gets it then makes unanswered calls again.',
   },
   'the sandbox of a session was not prepared': {
     level: 'warn',
@@ -41,13 +41,15 @@ export const DISPATCHER_LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     level: 'warn',
     from: 'dispatcher',
     about:
-      'A memory store could not be downloaded, or the sandbox not be prepared; calls fail with the reason.',
+      'A memory store could not be downloaded, or the sandbox could not be prepared. Calls fail with the ' +
+      'reason.',
   },
   'some files of a session are too large or too many for its sandbox': {
     level: 'warn',
     from: 'dispatcher',
     about:
-      'Skills and memories have 16 MiB and 1,000 files in all, and 8 MiB a file; `omitted` were left out.',
+      'Skills and memories together may have 16 MiB and 1,000 files, and each file 8 MiB. `omitted` files ' +
+      'were left out.',
   },
   'the program of on_work failed': {
     level: 'warn',
@@ -82,6 +84,6 @@ export const DISPATCHER_LOG_FACTS: Readonly<Record<string, LogFacts>> = {
   'a warm pool is scaled again': {
     level: 'info',
     from: 'dispatcher',
-    about: 'What the last warning about this pool said is over.',
+    about: 'The problem of the last warning about this pool is over.',
   },
 }

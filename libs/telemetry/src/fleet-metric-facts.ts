@@ -9,7 +9,7 @@ export const FLEET_METRIC_FACTS = {
     from: 'api',
     labels: ['cofferdam.lane', 'cofferdam.state'],
     states: ['queued', 'delayed', 'running'],
-    about: 'Executions by state; running counts those released to workers.',
+    about: 'Executions by state. `running` includes those that are released to workers and not yet taken.',
   },
   'cofferdam.queue.age': {
     kind: 'gauge',
@@ -23,7 +23,9 @@ export const FLEET_METRIC_FACTS = {
     unit: '',
     from: 'api',
     labels: ['cofferdam.lane'],
-    about: 'Executions that the scheduler lets out at once; 0 while no worker serves the lane.',
+    about:
+      'Most executions that may be released to workers or running at once; 0 while no worker serves the ' +
+      'lane.',
   },
   'cofferdam.group.depth': {
     kind: 'gauge',
@@ -42,7 +44,7 @@ export const FLEET_METRIC_FACTS = {
     from: 'api',
     labels: ['cofferdam.worker.group', 'cofferdam.lane'],
     about:
-      'How long the longest-waiting execution of those next in turn at one group of workers has been due; ' +
+      'How long the oldest execution has been due, among those whose turn is next at one group of workers; ' +
       '0 when none waits.',
   },
   'cofferdam.fleet.slots': {
@@ -60,7 +62,8 @@ export const FLEET_METRIC_FACTS = {
     labels: ['cofferdam.state'],
     states: ['alive', 'silent'],
     about:
-      'Workers that beat within the lock time (9 s), and those that fell silent and are not yet forgotten.',
+      'Workers that sent a heartbeat within the lock time (9 s), and those that fell silent and are not ' +
+      'yet forgotten.',
   },
   'cofferdam.fleet.heartbeat_age': {
     kind: 'gauge',
@@ -82,8 +85,8 @@ export const FLEET_METRIC_FACTS = {
     from: 'api',
     labels: [],
     about:
-      'What the last look at the audit tables found wrong (`audit_faults()`, hourly, by one worker); ' +
-      'absent when nobody has looked for three hours.',
+      'Number of faults in the audit tables, from the last check (`audit_faults()`, hourly, by one ' +
+      'worker). Absent if there was no check for three hours.',
   },
   'cofferdam.callbacks': {
     kind: 'gauge',

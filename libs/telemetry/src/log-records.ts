@@ -29,7 +29,7 @@ export const LOG_FACTS: Readonly<Record<string, LogFacts>> = {
   'taking executions': {
     level: 'info',
     from: 'worker',
-    about: 'The worker began; which backends work here.',
+    about: 'The worker has started. `backends` says which backends work here.',
   },
   'takes nothing until its store is good': {
     level: 'warn',
@@ -42,8 +42,8 @@ export const LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     level: 'error',
     from: 'worker',
     about:
-      'Lease renewal, probes, janitor or retention failed once; each is repeated. Many: look at Redis and ' +
-      'Postgres.',
+      'Lease renewal, probes, janitor or retention failed once; each is repeated. If there are many of ' +
+      'these records, look at Redis and Postgres.',
   },
   'a program is not kept, because there is no key to encrypt it': {
     level: 'warn',
@@ -70,14 +70,14 @@ export const LOG_FACTS: Readonly<Record<string, LogFacts>> = {
   'Postgres is away: the audit row goes to the outbox': {
     level: 'warn',
     from: 'worker',
-    about: 'Nothing is lost; runbook: outbox.',
+    about: 'Nothing is lost. See CofferdamOutbox in docs/operations/runbook.md.',
   },
   'tenant policy cannot be read': {
     level: 'error',
     from: 'worker',
     about:
-      'Neither Postgres nor the cache knew the tenant: the execution waits, after a minute it ends ' +
-      '`provisioning`, `policy_unavailable`.',
+      'Postgres did not answer, and the cache has no copy of the policy. The execution waits. After a ' +
+      'minute it ends `provisioning`, with the reason `policy_unavailable`.',
   },
   'cannot look up an interrupted attempt yet': {
     level: 'warn',
@@ -95,8 +95,8 @@ export const LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     level: 'error',
     from: 'worker',
     about:
-      'Somebody with the owner’s rights was there; `faults` has the first ten. See the alert ' +
-      'CofferdamAuditFaults.',
+      'The check found something that only an owner of the schema can have done. `faults` has the first ' +
+      'ten faults. See the alert CofferdamAuditFaults.',
   },
   'what a lost attempt had streamed cannot be read': {
     level: 'warn',
@@ -106,7 +106,7 @@ export const LOG_FACTS: Readonly<Record<string, LogFacts>> = {
   'destroyed what a dead worker left': {
     level: 'warn',
     from: 'worker',
-    about: 'A worker had died on this host.',
+    about: 'Another worker had died. This worker destroyed the sandboxes that it had left at `backend`.',
   },
   'made a template of machines': {
     level: 'info',
@@ -139,32 +139,32 @@ export const LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     level: 'warn',
     from: 'api and worker',
     about:
-      'Redis did not answer admission: the execution waits, after a minute it is refused with dimension ' +
+      'Redis did not answer admission. The execution waits. After a minute it is refused with dimension ' +
       '`unknown`.',
   },
   'an admission that was given up could not be undone': {
     level: 'warn',
     from: 'worker',
-    about: 'One charge may be too many until the window ends; the lease frees itself.',
+    about: 'One charge too many may be counted until the window ends. The lease expires by itself.',
   },
   'a charge from before a loss of Redis could not be counted again': {
     level: 'warn',
     from: 'worker',
-    about: 'Redis or Postgres did not answer: one charge may be too few until the window ends.',
+    about: 'Redis or Postgres did not answer. One charge too few may be counted until the window ends.',
   },
   'usage is shown as it was counted': {
     level: 'warn',
     from: 'api and worker',
     about:
-      'A worker died before it settled, and the audit rows could not be asked. What it had reserved still ' +
-      'counts.',
+      'A worker died before it settled an attempt, and the audit rows could not be read. The reservation ' +
+      'of that attempt still counts.',
   },
   'a sandbox was not proven gone': {
     level: 'error',
     from: 'worker',
     about:
-      'A part of a program may still run. The worker repeats the kill until the sandbox is gone, and then ' +
-      'logs `ended a sandbox that was not proven gone`. If that record is missing, look on the host.',
+      'A part of a program may still run. The worker repeats the kill until the sandbox is gone. If the ' +
+      'record `a sandbox is still not proven gone` repeats, look on the host.',
   },
   'a sandbox is still not proven gone': {
     level: 'warn',
@@ -174,38 +174,39 @@ export const LOG_FACTS: Readonly<Record<string, LogFacts>> = {
   'ended a sandbox that was not proven gone': {
     level: 'info',
     from: 'worker',
-    about: 'A kill after the end of its execution was heard.',
+    about: 'A later kill succeeded, so the sandbox is gone.',
   },
   'a listener threw': {
     level: 'error',
     from: 'worker',
-    about: 'A fault of ours in telling live events; the run goes on.',
+    about: 'A fault of ours: the code that reports live events threw. The execution continues.',
   },
   'the sandbox was lost': {
     level: 'warn',
     from: 'worker',
-    about: 'The execution ends `sandbox_lost`; runbook: that ending.',
+    about: 'The execution ends `sandbox_lost`. See that ending in docs/operations/runbook.md.',
   },
   'an artifact could not be deleted': {
     level: 'warn',
     from: 'worker',
-    about: 'It stays in the blob store until its retention.',
+    about: 'It stays in the blob store until its retention ends.',
   },
   'queue upkeep failed': {
     level: 'warn',
     from: 'worker',
     about:
-      'Heartbeat, sweep or outbox failed for another reason than a missing Redis; repeated every second.',
+      'Heartbeat, sweep or outbox failed for another reason than an absent Redis. The worker repeats it ' +
+      'every second.',
   },
   'execution was left by an error': {
     level: 'error',
     from: 'worker',
-    about: 'It is taken again; after ten times it is ended. Report it with its `err`.',
+    about: 'It is taken again. After ten times it ends `worker_lost`. Report it with its `err`.',
   },
   'execution was left without an ending': {
     level: 'error',
     from: 'worker',
-    about: 'The same, without an error.',
+    about: 'The worker stopped working on it, without an error and without an ending. It is taken again.',
   },
   'execution lost its worker and its job': {
     level: 'warn',

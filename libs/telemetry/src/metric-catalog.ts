@@ -22,7 +22,7 @@ export const METRIC_FACTS: Readonly<Record<MetricName, MetricFacts>> = {
     unit: 's',
     from: 'worker',
     labels: [],
-    about: 'Since Redis last took this worker’s heartbeat.',
+    about: 'Time since Redis last accepted this worker’s heartbeat.',
   },
   'cofferdam.execution.wait': {
     kind: 'histogram',
@@ -58,7 +58,8 @@ export const METRIC_FACTS: Readonly<Record<MetricName, MetricFacts>> = {
     from: 'worker',
     labels: ['cofferdam.cap.dimension'],
     about:
-      'Share of the cap that was used when an attempt was admitted or refused; which tenant: its `/usage`.',
+      'Share of the cap that was used when an attempt was admitted or refused. For one tenant, see its ' +
+      '`/usage`.',
   },
   'cofferdam.usage.cpu': {
     kind: 'counter',
@@ -72,7 +73,7 @@ export const METRIC_FACTS: Readonly<Record<MetricName, MetricFacts>> = {
     unit: '',
     from: 'worker',
     labels: ['cofferdam.backend'],
-    about: 'Cost charged, in units of the prices; which tenant: `cofferdam usage`.',
+    about: 'Cost charged, in units of the prices. For one tenant, see `cofferdam usage`.',
   },
   'cofferdam.redactions': {
     kind: 'counter',
@@ -132,8 +133,8 @@ export const METRIC_FACTS: Readonly<Record<MetricName, MetricFacts>> = {
     from: 'api and worker',
     labels: ['cofferdam.trace.decision'],
     about:
-      'Executions and requests by why their spans were sent to the collector, or not; nothing without a ' +
-      'collector.',
+      'Executions and requests, by the reason why their spans were sent to the collector or dropped. ' +
+      'Without a collector, nothing is counted.',
   },
   'cofferdam.dispatcher.spare_target': {
     kind: 'gauge',
@@ -141,8 +142,8 @@ export const METRIC_FACTS: Readonly<Record<MetricName, MetricFacts>> = {
     from: 'dispatcher',
     labels: ['cofferdam.pool.name'],
     about:
-      'Spare sandboxes that the pool should have: what KEDA and HPA scale by. Already slow to fall. With ' +
-      'several dispatchers, take the sum.',
+      'Spare sandboxes that the pool should have. KEDA and HPA scale by this number. It rises at once and ' +
+      'falls slowly. With several dispatchers, take the sum.',
   },
   'cofferdam.dispatcher.sessions': {
     kind: 'gauge',

@@ -50,7 +50,8 @@ export const OAUTH_FIELDS = {
   oauthJwksUrl: {
     variable: 'COFFERDAM_OAUTH_JWKS_URL',
     schema: safeUrl.optional(),
-    description: 'Where the issuer publishes its keys; unset: its metadata (RFC 8414, OpenID) says so.',
+    description:
+      'Address of the keys of the issuer. Unset: the address that its metadata (RFC 8414, OpenID) names.',
     example: 'https://login.example.com/keys',
   },
   oauthAlgorithms: {
@@ -75,8 +76,8 @@ export const OAUTH_FIELDS = {
     variable: 'COFFERDAM_OAUTH_TENANTS',
     schema: tenantMap.optional(),
     description:
-      'Values of that claim and their tenants; all others are refused; unset: the claim has the ID of the ' +
-      'tenant itself.',
+      'Values of the claim that COFFERDAM_OAUTH_TENANT_CLAIM names, each with its tenant. Tokens with ' +
+      'other values are refused. Unset: the value is the ID of the tenant.',
     example: 'org_8fG2=acme,org_1xK9=globex',
   },
   oauthAgentClaim: {

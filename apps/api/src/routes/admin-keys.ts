@@ -44,7 +44,7 @@ export function adminKeys(app: App, context: RouteContext): void {
       schema: {
         operationId: 'listAdminKeys',
         tags: ['keys'],
-        summary: 'The admin keys, without the keys themselves, valid ones first. Admin.',
+        summary: 'The admin keys, valid ones first, without their secret texts. Admin.',
         response: {
           200: z.strictObject({
             keys: z.array(adminKeySchema).meta({ description: 'All of them, at most 1,000.' }),
@@ -63,7 +63,8 @@ export function adminKeys(app: App, context: RouteContext): void {
       schema: {
         operationId: 'revokeAdminKey',
         tags: ['keys'],
-        summary: 'Revoke an admin key: at once here, within 5 s in other processes. May be repeated. Admin.',
+        summary:
+          'Revoke an admin key: at once in this process, within 5 s in others. May be repeated. Admin.',
         description: 'Answers 409 for the last one that may change things: make another one first.',
         params: z.strictObject({ key_id: keyIdSchema }),
         response: { 204: z.undefined().describe('It is revoked.'), ...FAILURES },

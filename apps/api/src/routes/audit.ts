@@ -105,9 +105,8 @@ export function audit(app: App, context: RouteContext): void {
         tags: ['audit'],
         summary: 'Audit rows as NDJSON, newest first, in one answer.',
         description:
-          'Rows recorded while it runs may be missing: see /v1/audit/feed. An answer that broke off ends ' +
-          'without the last ' +
-          'chunk; continue with `after`.',
+          'Rows recorded while it runs may be missing: see /v1/audit/feed. An answer that broke off lacks ' +
+          'the final HTTP chunk. Continue it with `after`.',
         querystring: exportQuery,
         response: {
           200: {
@@ -147,7 +146,7 @@ export function audit(app: App, context: RouteContext): void {
       schema: {
         operationId: 'followInvocations',
         tags: ['audit'],
-        summary: 'Audit rows in the order of recording; following the cursor misses none.',
+        summary: 'Audit rows in the order of recording. A caller that follows the cursor misses none.',
         querystring: feedQuery,
         response: {
           200: z.strictObject({

@@ -48,8 +48,8 @@ const eventQuery = z.strictObject({
 type EventQuery = z.output<typeof eventQuery>
 
 const STAYS =
-  'Changes by raw SQL too. Of values to redact only their count is shown. Events stay when their tenant is ' +
-  'deleted.'
+  'Changes by raw SQL are included. Instead of values to redact, only their number is shown. Events stay ' +
+  'when their tenant is deleted.'
 
 export function events(app: App, { cursors, store }: RouteContext): void {
   app.get(

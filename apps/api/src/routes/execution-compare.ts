@@ -15,11 +15,11 @@ export function executionCompare(app: App, context: RouteContext): void {
         operationId: 'compareExecutions',
         tags: ['executions'],
         summary: 'Two ended executions side by side: endings, outputs, usage.',
-        description: 'Both must have ended. The visible outputs are compared by lines.',
+        description: 'The outputs in the two results are compared line by line.',
         params: executionParams,
         querystring: z.strictObject({
           with: executionIdSchema.optional().meta({
-            description: 'The execution to compare it with. Default: the one that it runs again.',
+            description: 'The execution to compare with. Default: the rerun_of of the execution in the path.',
           }),
         }),
         response: { 200: comparisonSchema, ...FAILURES },

@@ -26,8 +26,8 @@ const eventIdSchema = z
   .regex(/^\d{1,15}-\d{1,20}$/, 'expected the id of an event, such as 1732111200000-0')
   .meta({
     description:
-      'Only events after this one. The header Last-Event-ID means the same and wins. Default: from the ' +
-      'start.',
+      'Only events after this one. If both are given, the header Last-Event-ID wins over the parameter ' +
+      'after. Default: from the start.',
     example: '1732111200000-0',
   })
 
@@ -82,8 +82,8 @@ export function executionEvents(app: App, context: RouteContext): void {
         tags: ['executions'],
         summary: 'The spans of an execution, each before its children.',
         description:
-          'Kept for an hour. Each process stores at most 64 executions a second, failures first, so the ' +
-          'list can be empty. Error messages are left out for keys of tenants.',
+          'Spans are kept for an hour. Each process stores those of at most 64 executions a second, ' +
+          'failures first, so the list can be empty. Error messages are left out for keys of tenants.',
         params: executionParams,
         response: { 200: executionTraceSchema, ...FAILURES },
       },

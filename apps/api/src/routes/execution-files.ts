@@ -22,7 +22,7 @@ export function executionFiles(app: App, context: RouteContext): void {
       schema: {
         operationId: 'getOutput',
         tags: ['executions'],
-        summary: 'The full redacted output of an ended execution; takes Range.',
+        summary: 'The full redacted output of an ended execution, up to 16 MiB. Supports Range requests.',
         description: 'Where the full output is not kept (any more), the text of the result is sent.',
         params: executionParams.extend({
           stream: z.enum(['stdout', 'stderr']).meta({ description: 'Which output.' }),
@@ -80,7 +80,7 @@ export function executionFiles(app: App, context: RouteContext): void {
       schema: {
         operationId: 'getArtifact',
         tags: ['executions'],
-        summary: 'One artifact; takes Range.',
+        summary: 'One artifact. Supports Range requests.',
         description: FILE_IS_DOWNLOAD,
         params: executionParams.extend({
           '*': pathSchema.meta({ description: 'The path of the artifact.' }),

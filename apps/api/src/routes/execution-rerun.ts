@@ -33,9 +33,9 @@ export function executionRerun(app: App, context: RouteContext): void {
         tags: ['executions'],
         summary: 'Run an ended execution again, as it was or with edits.',
         description:
-          'The tenant’s policy must keep programs (`keep_program`). The request goes the way of a new one: ' +
-          'policy, template, caps and sessions of today apply. The first request’s idempotency key, ' +
-          'callback, delay and trace are not repeated.',
+          'The tenant’s policy must have kept its program (`keep_program`). The request is treated like a ' +
+          'new one: the current policy, template, caps and sessions apply. The first request’s idempotency ' +
+          'key, callback, delay and trace are not repeated.',
         params: executionParams,
         headers: enqueueHeadersSchema,
         body: rerunRequestSchema.optional(),

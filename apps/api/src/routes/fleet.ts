@@ -39,7 +39,7 @@ const backendReportSchema = z.looseObject({
     .meta({
       description:
         'open: its last sandboxes did not open, so the worker gives it no executions for some seconds. ' +
-        'half-open: the next execution tries it. For admin keys.',
+        'half-open: the next execution tries it. Shown only to admin keys.',
       example: 'closed',
     }),
   pool: z
@@ -52,7 +52,8 @@ const backendReportSchema = z.looseObject({
     .nullish()
     .meta({
       description:
-        'Its warm sandboxes, counted from the start of the worker. Null without a pool. For admin keys.',
+        'Its warm sandboxes. Totals count from the start of the worker. Null without a pool. Shown only to ' +
+        'admin keys.',
     }),
 })
 type BackendReport = z.output<typeof backendReportSchema>
@@ -87,8 +88,8 @@ export function fleet(app: App, context: RouteContext): void {
         tags: ['backends'],
         summary: 'What each worker says about its backends.',
         description:
-          'Why a probe failed, and what to do about it, is for admin keys: such texts name hosts, paths ' +
-          'and addresses. Other keys get a general text instead.',
+          'Only admin keys see why a probe failed and what to do about it, because such texts name hosts, ' +
+          'paths and addresses. Other keys get a general text instead.',
         response: {
           200: z.strictObject({
             backends: z.array(summarySchema).meta({ description: 'All of them, by name.' }),
@@ -117,7 +118,11 @@ export function fleet(app: App, context: RouteContext): void {
             .regex(/^[a-z0-9][a-z0-9-]{0,63}$/, 'expected a backend name')
             .meta({ description: 'The backend.', example: 'docker' }),
         }),
-        querystring: z.strictObject({ wait: waitSchema.optional() }),
+        querystring: z.strictObject({
+          wait: waitSchema.optional().meta({
+            description: 'How long to wait for the ending, 0 to 60s, such as `30s` or `500ms`. Default: 30s.',
+          }),
+        }),
         body: z
           .strictObject({
             tenant_id: tenantQuery,

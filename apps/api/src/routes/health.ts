@@ -17,7 +17,9 @@ import { FAILURES } from '../wire-schemas.ts'
 const PROBE_MS = 1000
 
 const checkSchema = z.strictObject({
-  redis: z.literal('ok').meta({ description: 'Redis answers, with several cells that of one of them.' }),
+  redis: z.literal('ok').meta({
+    description: 'Redis answers. With several cells, at least one of them does.',
+  }),
   postgres: z.literal('ok').meta({ description: 'Postgres answers, and its schema fits.' }),
 })
 
@@ -88,7 +90,7 @@ export function health(app: App, context: RouteContext): void {
         security: [{}, { apiKey: [] }],
         response: {
           200: {
-            description: 'Prometheus text; OpenMetrics with exemplars where `Accept` names it.',
+            description: 'Prometheus text, or OpenMetrics with exemplars if `Accept` names it.',
             content: {
               'text/plain': { schema: z.string() },
               'application/openmetrics-text': { schema: z.string() },

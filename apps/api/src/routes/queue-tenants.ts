@@ -24,8 +24,8 @@ const tenantsQuery = z.strictObject({
     .optional()
     .meta({
       description:
-        'Order of the rows. next (default): who is served next. waiting: the most executions that wait. ' +
-        'share: the largest share of the last minute. lag: the furthest ahead of the virtual clock.',
+        'Which tenant comes first. next (default): the one that is served next. waiting: the one with the ' +
+        'most waiting executions. share: the largest share_1m. lag: the largest virtual_lag.',
     }),
   limit: limitQuery.optional().meta({
     description: `Rows, 1 to ${MAX_PAGE}. Default: ${DEFAULT_ROWS}.`,
@@ -43,10 +43,10 @@ export function queueTenants(app: App, context: RouteContext): void {
       schema: {
         operationId: 'listQueueTenants',
         tags: ['queue'],
-        summary: 'What each tenant has waiting and running, gets and is due, and who is next. Admin.',
+        summary: 'What waits and runs for each tenant, its actual and due share, and who is next. Admin.',
         description:
-          'One row for each tenant with executions waiting or running. The server reads at most 10,000 ' +
-          'tenants, and callers share a reading for at least a second.',
+          'One row for each tenant with executions waiting or running. At most 10,000 tenants are read. An ' +
+          'answer may be some seconds old, because callers share a reading.',
         querystring: tenantsQuery,
         response: { 200: queueTenantsSchema, ...FAILURES },
       },

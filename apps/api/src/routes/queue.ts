@@ -17,7 +17,10 @@ const laneSchema = z.strictObject({
     description: 'How long the oldest queued execution has been due, milliseconds. Null when none is queued.',
     example: 350,
   }),
-  window: count.meta({ description: 'How many may be released at once.', example: 8 }),
+  window: count.meta({
+    description: 'How many of its executions may be released or running at once.',
+    example: 8,
+  }),
 })
 
 const queueSchema = z.strictObject({

@@ -36,10 +36,17 @@ export function routineRuns(app: App, context: RouteContext): void {
         params: routineParams,
         body: z
           .strictObject({
-            key: z.string().min(1).max(128).optional().meta({
-              description: 'Repeating a key repeats the answer and runs nothing. Default: a new key.',
-              example: 'rerun-of-may',
-            }),
+            key: z
+              .string()
+              .min(1)
+              .max(128)
+              .optional()
+              .meta({
+                description:
+                  'A call with a key that was used before gets the same answer and runs nothing. Default: a ' +
+                  'new key.',
+                example: 'rerun-of-may',
+              }),
           })
           .optional(),
         response: { 200: routineRunSchema, ...FAILURES },
@@ -63,12 +70,13 @@ export function routineRuns(app: App, context: RouteContext): void {
       schema: {
         operationId: 'listRoutineRuns',
         tags: ['routines'],
-        summary: 'The outcomes of the last runs that were due, newest first; 200 are kept.',
+        summary:
+          'The outcomes of the last runs, scheduled or on demand, newest first. The last 200 are kept.',
         params: routineParams,
         querystring: z.strictObject({ limit: limitQuery.optional() }),
         response: {
           200: z.strictObject({
-            runs: z.array(routineRunSchema).meta({ description: 'Runs that were due.' }),
+            runs: z.array(routineRunSchema).meta({ description: 'Runs, newest first.' }),
           }),
           ...FAILURES,
         },
@@ -88,7 +96,7 @@ export function routineRuns(app: App, context: RouteContext): void {
       schema: {
         operationId: 'listRoutineEvents',
         tags: ['routines'],
-        summary: 'Who changed what of a routine, newest first; also of a deleted one.',
+        summary: 'Who changed what in a routine, newest first. Deleted routines are found, too.',
         params: routineParams,
         querystring: z.strictObject({ limit: limitQuery.optional() }),
         response: {

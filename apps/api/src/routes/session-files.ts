@@ -17,12 +17,12 @@ const listingSchema = z.strictObject({
   files: z
     .array(
       z.strictObject({
-        path: z.string().meta({ description: 'From the work directory.', example: 'out/report.csv' }),
+        path: z.string().meta({ description: 'Relative to the work directory.', example: 'out/report.csv' }),
         size: z.int().min(0).meta({ description: 'Bytes.', example: 1024 }),
       }),
     )
     .meta({ description: 'Regular files.' }),
-  truncated: z.boolean().meta({ description: 'Whether there are more. Then ask for a folder.' }),
+  truncated: z.boolean().meta({ description: 'Whether files are left out. If so, list a single folder.' }),
 })
 
 export function sessionFiles(app: App, context: RouteContext): void {
@@ -32,7 +32,8 @@ export function sessionFiles(app: App, context: RouteContext): void {
       schema: {
         operationId: 'listSessionFiles',
         tags: ['sessions'],
-        summary: 'The files of a session, or of a folder of it: at most 1,000, and 32 KiB of names.',
+        summary:
+          'The files of a session, or of one of its folders: at most 1,000, and at most 32 KiB of names.',
         params: sessionParams,
         querystring: sessionQuery.extend({
           folder: pathSchema
@@ -59,7 +60,7 @@ export function sessionFiles(app: App, context: RouteContext): void {
       schema: {
         operationId: 'getSessionFile',
         tags: ['sessions'],
-        summary: 'One file of a session, at most 8 MiB, as it is now; takes Range.',
+        summary: 'One file of a session as it is now, at most 8 MiB. Supports Range requests.',
         description: FILE_IS_DOWNLOAD,
         params: fileParams,
         querystring: sessionQuery,
@@ -114,7 +115,8 @@ export function sessionFiles(app: App, context: RouteContext): void {
           operationId: 'putSessionFile',
           tags: ['sessions'],
           summary: 'Write one file of a session, at most 8 MiB; missing folders are created.',
-          description: 'The body is the file, as application/octet-stream.',
+          description:
+            'The body is the file, as application/octet-stream. Without a body, the file is empty.',
           params: fileParams,
           querystring: sessionQuery,
           consumes: ['application/octet-stream'],
@@ -122,7 +124,7 @@ export function sessionFiles(app: App, context: RouteContext): void {
             .instanceof(Buffer)
             .or(z.undefined())
             .meta({ json: { type: 'string', format: 'binary' } }),
-          response: { 202: acceptedSchema, 204: z.undefined().describe('It is there.'), ...FAILURES },
+          response: { 202: acceptedSchema, 204: z.undefined().describe('It is written.'), ...FAILURES },
         },
       },
       async (request, reply) => {

@@ -25,7 +25,10 @@ import {
 } from '../wire-schemas.ts'
 
 const outputsParams = z.strictObject({
-  id: nameSchema.meta({ description: 'The `run_id` of the collections.', example: 'sesn_0123' }),
+  id: nameSchema.meta({
+    description: 'The `run_id` of the executions that collected the files.',
+    example: 'sesn_0123',
+  }),
 })
 const outputsQuery = z.strictObject({ tenant_id: tenantQuery })
 
@@ -48,13 +51,15 @@ const outputsSchema = z.strictObject({
       execution_id: executionIdSchema.meta({ description: 'The collection.' }),
       stored_at: timeSchema.meta({ description: 'When it was stored.' }),
       omitted: z.array(omittedArtifactSchema).meta({ description: 'Files that it left out.' }),
-      incomplete: z.boolean().meta({ description: 'Whether more files may have been there than are named.' }),
+      incomplete: z.boolean().meta({
+        description: 'Whether it may have missed files that are not named here.',
+      }),
     })
     .nullable()
     .meta({ description: 'The newest collection, with what it left out. Null if there is none.' }),
   truncated: z
     .boolean()
-    .meta({ description: 'Whether there are too many collections, so that the oldest were not looked at.' }),
+    .meta({ description: 'True if there are too many collections. The oldest ones are left out then.' }),
   next_cursor: nextCursorSchema,
 })
 
@@ -68,7 +73,9 @@ export function sessionOutputs(app: App, context: RouteContext): void {
         operationId: 'listSessionOutputs',
         tags: ['sessions'],
         summary: 'The newest version of each file that was collected from a session, by path.',
-        description: 'They stay when the sandbox is gone, for as long as artifacts.',
+        description:
+          'A collection is an execution of the file operation collect. What it stored outlives the sandbox ' +
+          'and is kept as long as artifacts.',
         params: outputsParams,
         querystring: outputsQuery.extend({ limit: limitQuery.optional(), cursor: pathCursor.optional() }),
         response: { 200: outputsSchema, ...FAILURES },
@@ -105,7 +112,7 @@ export function sessionOutputs(app: App, context: RouteContext): void {
       schema: {
         operationId: 'getSessionOutput',
         tags: ['sessions'],
-        summary: 'The newest version of one output; takes Range.',
+        summary: 'The newest version of one output. Supports Range requests.',
         description: FILE_IS_DOWNLOAD,
         params: outputsParams.extend({ '*': pathSchema.meta({ description: 'The path of the output.' }) }),
         querystring: outputsQuery,

@@ -11,7 +11,7 @@ import { changeSession, operateOnSession, sessionParams, sessionQuery } from '..
 import { FAILURES } from '../wire-schemas.ts'
 
 const TURN =
-  'It waits its turn like an execution of the session, and is charged nothing. 202 when that takes longer ' +
+  'The call waits its turn like an execution of the session, and is not charged. 202 if that takes longer ' +
   'than 25 s; `Location` names the execution.'
 
 const forkedSchema = z.strictObject({
@@ -35,8 +35,8 @@ export function sessionPause(app: App, context: RouteContext): void {
       schema: {
         operationId: 'pauseSession',
         tags: ['sessions'],
-        summary: 'Pause a session: its memory leaves the host for the disk.',
-        description: `The next execution of the session, or a resume, continues it. Only microvm can. ${TURN}`,
+        summary: 'Pause a session: save its machine to disk and free its memory.',
+        description: `The next execution of the session, or a resume, continues it. Only microvm can pause. ${TURN}`,
         params: sessionParams,
         querystring: sessionQuery,
         body: z.strictObject({}).optional(),
@@ -60,7 +60,7 @@ export function sessionPause(app: App, context: RouteContext): void {
         params: sessionParams,
         querystring: sessionQuery,
         body: z.strictObject({}).optional(),
-        response: { 202: acceptedSchema, 204: z.undefined().describe('It runs.'), ...FAILURES },
+        response: { 202: acceptedSchema, 204: z.undefined().describe('It is not paused.'), ...FAILURES },
       },
     },
     async (request, reply) => {
@@ -82,8 +82,8 @@ export function sessionPause(app: App, context: RouteContext): void {
         tags: ['sessions'],
         summary: 'Make paused copies of a session.',
         description:
-          'Each has the files of the session, with its own random numbers and new interpreters. The session ' +
-          `itself goes on. All are made, or none. ${TURN}`,
+          'Each copy has the files of the session, but new interpreters and random numbers of its own. The ' +
+          `session itself goes on. Either all copies are made or none. ${TURN}`,
         params: sessionParams,
         querystring: sessionQuery,
         body: z.strictObject({ keys: forkKeysSchema }),

@@ -45,7 +45,7 @@ const sessionSchema = z.strictObject({
   idle_at: timeSchema.meta({ description: 'From this time on it may be ended, unless it is used before.' }),
   expires_at: timeSchema
     .nullable()
-    .meta({ description: 'Ended by this time in any case. Null if there is no such time.' }),
+    .meta({ description: 'Latest time at which its age or its vendor ends it. Null if there is none.' }),
   last_execution_id: executionIdSchema.nullable().meta({
     description: 'The last execution that used it. Null before the first.',
   }),
@@ -102,9 +102,9 @@ export function sessions(app: App, context: RouteContext): void {
         tags: ['sessions'],
         summary: 'End a session: its sandbox is destroyed with everything in it.',
         description:
-          'It waits its turn like an execution of the session. It runs at once if the session is idle, and ' +
-          'otherwise after the running execution and those enqueued before it. 202 if that takes longer ' +
-          'than 25 s; `Location` names the execution.',
+          'The call waits its turn like an execution of the session. It runs at once if the session is ' +
+          'idle, and otherwise after the running execution and those enqueued before it. 202 if that takes ' +
+          'longer than 25 s; `Location` names the execution.',
         params: sessionParams,
         querystring: sessionQuery,
         response: { 202: acceptedSchema, 204: z.undefined().describe('It has ended.'), ...FAILURES },

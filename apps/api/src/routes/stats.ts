@@ -20,12 +20,13 @@ const STEPS = Object.keys(SERIES_STEPS) as [SeriesStep, ...SeriesStep[]]
 
 const statsQuery = z.strictObject({
   tenant_id: tenantQuery.meta({
-    description:
-      'Only attempts of this tenant. Default: those of the key’s tenant, of all with an admin key.',
+    description: 'Only attempts of this tenant. Default: the key’s tenant, or with an admin key all tenants.',
     example: 'demo',
   }),
   from: timeQuery.optional().meta({
-    description: 'Attempts that ended at or after this time. Default: one hour before to. At most 24 hours.',
+    description:
+      'Attempts that ended at or after this time, at most 24 hours before the end. Default: one hour ' +
+      'before it.',
   }),
   to: timeQuery.optional().meta({ description: 'Attempts that ended before this time. Default: now.' }),
   step: z
@@ -37,7 +38,7 @@ const statsQuery = z.strictObject({
     .optional()
     .meta({
       description:
-        `What to group by: the ${MAX_SERIES_GROUPS} groups with the most attempts, and the rest together. ` +
+        `What to group by. Shows the ${MAX_SERIES_GROUPS} largest groups, and the others together. ` +
         'Default: no groups.',
     }),
 })
@@ -50,10 +51,12 @@ export function stats(app: App, context: RouteContext): void {
       schema: {
         operationId: 'getStats',
         tags: ['queue'],
-        summary: 'How many attempts ended in each minute, how long they waited and ran, and their cost.',
+        summary:
+          'How many attempts ended in each step of time, how long they waited and ran, and their cost.',
         description:
-          'Made of audit rows, by the moment when an attempt ended. Steps without attempts have 0. ' +
-          'At most 50,000 attempts are read, the newest first: counted_from says where the figures begin.',
+          'Computed from audit rows. An attempt counts in the step in which it ended. Without attempts, ' +
+          'count and cost are 0. At most 50,000 attempts are read, the newest first: counted_from says ' +
+          'where the figures begin.',
         querystring: statsQuery,
         response: { 200: statsSchema, ...FAILURES },
       },

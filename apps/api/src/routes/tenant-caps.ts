@@ -69,7 +69,7 @@ const usageSumsSchema = z.strictObject({
 const usageReportSchema = z.strictObject({
   tenant_id: nameSchema.meta({ description: 'The tenant.', example: 'demo' }),
   from: timeSchema.meta({ description: 'Start of the range.' }),
-  to: timeSchema.meta({ description: 'End of the range, which does not belong to it.' }),
+  to: timeSchema.meta({ description: 'End of the range, exclusive.' }),
   group_by: z.enum(USAGE_GROUPS).meta({ description: 'What groups stand for.' }),
   total: usageSumsSchema.meta({ description: 'The whole range.' }),
   groups: z
@@ -89,9 +89,9 @@ const usageReportSchema = z.strictObject({
 
 const usageQuery = z.strictObject({
   agent_id: agentQuery,
-  from: timeQuery
-    .optional()
-    .meta({ description: `Charged at or after this time. Default: ${DEFAULT_RANGE_DAYS} days before to.` }),
+  from: timeQuery.optional().meta({
+    description: `Charged at or after this time. Default: ${DEFAULT_RANGE_DAYS} days before the end.`,
+  }),
   to: timeQuery.optional().meta({ description: 'Charged before this time. Default: now.' }),
   group_by: z.enum(USAGE_GROUPS).optional().meta({ description: 'What to group by. Default: day.' }),
 })
@@ -180,9 +180,8 @@ function addUsage(app: App, context: RouteContext): void {
         tags: ['tenants'],
         summary: 'What a tenant has used of its caps; with a range, what it used and what that cost.',
         description:
-          'With from, to or group_by: sums over audit rows of at most 186 days. Each attempt has the ' +
-          'price of the moment ' +
-          'when it ended.',
+          'With from, to or group_by: sums over audit rows of at most 186 days. The cost of an attempt ' +
+          'follows the prices at its end.',
         params: tenantParams,
         querystring: usageQuery,
         response: { 200: z.union([usageNowSchema, usageReportSchema]), ...FAILURES },

@@ -103,7 +103,7 @@ function addKeys(app: App, context: RouteContext): void {
       schema: {
         operationId: 'listKeys',
         tags: ['keys'],
-        summary: 'The keys of a tenant, without the keys themselves. Admin.',
+        summary: 'The keys of a tenant, without their secret texts. Admin.',
         params: tenantParams,
         response: {
           200: z.strictObject({ keys: z.array(keySchema).meta({ description: 'All of them.' }) }),
@@ -124,7 +124,7 @@ function addKeys(app: App, context: RouteContext): void {
       schema: {
         operationId: 'revokeKey',
         tags: ['keys'],
-        summary: 'Revoke a key: at once here, within 5 s in other processes. May be repeated. Admin.',
+        summary: 'Revoke a key: at once in this API process, within 5 s in others. May be repeated. Admin.',
         params: tenantParams.extend({ key_id: keyIdSchema }),
         response: { 204: z.undefined().describe('It is revoked.'), ...FAILURES },
       },
@@ -165,7 +165,7 @@ function addCallbackSecret(app: App, context: RouteContext): void {
       schema: {
         operationId: 'getCallbackSecret',
         tags: ['callbacks'],
-        summary: 'When the secret was made; never the secret.',
+        summary: 'When the secret was made, but never the secret itself.',
         params: tenantParams,
         response: { 200: newSecretSchema.pick({ rotated_at: true }), ...FAILURES },
       },
@@ -185,7 +185,7 @@ function addCallbackSecret(app: App, context: RouteContext): void {
         tags: ['callbacks'],
         summary: 'Delete the secret. Callbacks that are due wait up to a day for a new one. May be repeated.',
         params: tenantParams,
-        response: { 204: z.undefined().describe('There is none.'), ...FAILURES },
+        response: { 204: z.undefined().describe('The tenant has no secret.'), ...FAILURES },
       },
     },
     async (request, reply) => {

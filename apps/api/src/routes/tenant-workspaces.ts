@@ -112,10 +112,10 @@ export function tenantWorkspaces(app: App, context: RouteContext): void {
         tags: ['workspaces'],
         summary: 'Replace all files of a workspace with those of a zip archive, or create it.',
         description:
-          'All or nothing. An archive is refused that contains links, devices, names that lead out of the ' +
-          'folder, names that are one file on some systems, files in more than 32 folders, more than a ' +
-          'workspace may hold, or what looks like secrets. A tenant has at most 1,000 workspaces: 409 ' +
-          'too_many_workspaces when it would get another one.',
+          'All or nothing. An archive is refused if it contains links, devices, names that lead out of the ' +
+          'folder, or names that are the same file on some systems. It is also refused if it has more than ' +
+          'a workspace may hold, files below more than 32 folders, or files that look like secrets. 409 ' +
+          'too_many_workspaces if the tenant would get more than 1,000 workspaces.',
         params: workspaceParams,
         body: z.strictObject({
           archive_base64: z.base64().max(MAX_ARCHIVE_BASE64).meta({
@@ -133,8 +133,8 @@ export function tenantWorkspaces(app: App, context: RouteContext): void {
             .optional()
             .meta({
               description:
-                'The revision that was read. 409 when it has changed. Needed because a workspace that was ' +
-                'deleted and created again counts its versions from 1 again. Default: not compared.',
+                'The revision that was read. 409 if it has changed. Unlike the version, it also tells ' +
+                'apart a workspace that was deleted and created again. Default: not compared.',
               example: '9f86d081884c7d65',
             }),
         }),
@@ -171,7 +171,7 @@ export function tenantWorkspaces(app: App, context: RouteContext): void {
         tags: ['workspaces'],
         summary: 'Delete a workspace and its files. May be repeated.',
         params: workspaceParams,
-        response: { 204: z.undefined().describe('There is none.'), ...FAILURES },
+        response: { 204: z.undefined().describe('The workspace does not exist.'), ...FAILURES },
       },
     },
     async (request, reply) => {

@@ -96,7 +96,14 @@ export function tenants(app: App, context: RouteContext): void {
         operationId: 'listTenants',
         tags: ['tenants'],
         summary: 'All tenants, by id. Admin.',
-        querystring: z.strictObject({ limit: limitQuery.optional(), cursor: cursorQuery.optional() }),
+        querystring: z.strictObject({
+          limit: limitQuery.optional().meta({
+            description: `Rows of one page, 1 to ${MAX_PAGE}. Default: ${MAX_PAGE}.`,
+          }),
+          cursor: cursorQuery.optional().meta({
+            description: 'next_cursor of the page before. Its content is opaque. Default: the first page.',
+          }),
+        }),
         response: {
           200: z.strictObject({
             tenants: z.array(tenantSchema).meta({ description: 'One page of tenants.' }),

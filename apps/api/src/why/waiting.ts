@@ -51,7 +51,8 @@ function tell(fact: WaitFact): Told {
         text:
           `All of its tenant waits until ${timeOf(fact.until)}: a cap is used up, or policy or caps cannot ` +
           'be read. The last notice of its events says which.',
-        action: 'Wait, or raise the cap. With on_cap "fail", an execution ends instead of waiting for a cap.',
+        action:
+          'Wait, or raise the cap. With on_cap "reject", an execution ends instead of waiting for a cap.',
       }
     case 'no_worker':
       return {

@@ -15,7 +15,7 @@ export const spareSettingsSchema = z
       .max(1000)
       .default(50)
       .describe(
-        'Spare pods at most. More than the sessions that the dispatchers serve at once are never used. The ' +
+        'Most spare pods. A number above the sessions that all dispatchers serve at once has no use. The ' +
           'sample of GKE allows 50.',
       ),
     safety: z
@@ -30,8 +30,8 @@ export const spareSettingsSchema = z
       .max(100)
       .default(10)
       .describe(
-        'Further spare pods, for each root of that number of sessions: few sessions vary more than many. ' +
-          'docs/operations/dispatcher-scaling.md has what each value costs and gives.',
+        'Further spare pods: this value times the square root of the sessions that arrive while a pod is ' +
+          'replaced. docs/operations/dispatcher-scaling.md shows what each value costs and gives.',
       ),
     refill_seconds: z
       .number()
@@ -47,7 +47,7 @@ export const spareSettingsSchema = z
       .min(0)
       .max(86_400)
       .default(30)
-      .describe('Spare pods are kept this long after they were last wanted. Bursts come in waves.'),
+      .describe('Spare pods are kept this long after they were last wanted, because bursts come in waves.'),
     fall_share: z
       .number()
       .gt(0)

@@ -35,15 +35,14 @@ export const agentcoreConfigSchema = z.strictObject({
     })
     .default({})
     .describe(
-      'Interpreters for all tenants of this fleet, by environment, instead of one for each tenant: only ' +
-        'where the tenants trust each other. Without them `cofferdam provision agentcore` makes each tenant ' +
-        'its own.',
+      'Interpreters that all tenants of this fleet share, by environment. Set them only if the tenants ' +
+        'trust each other. Default: `cofferdam provision agentcore` makes interpreters for each tenant.',
     ),
   session_prefix: z
     .string()
     .regex(/^[a-z][a-z0-9]{0,7}$/)
     .default('cfd')
-    .describe('Begins the names of sessions; leftovers are found by it.'),
+    .describe('Prefix of session names, by which workers find leftovers.'),
   languages: z
     .array(z.enum(['python', 'javascript', 'bash']))
     .min(1)
@@ -67,7 +66,7 @@ export const agentcoreConfigSchema = z.strictObject({
     .min(1000)
     .max(600_000)
     .default(30_000)
-    .describe('Every call but a program’s own ends after this.'),
+    .describe('Time-out of each call, except for the one that runs a program.'),
   ready_timeout_ms: z
     .int()
     .min(1000)
@@ -92,11 +91,12 @@ export const agentcoreConfigSchema = z.strictObject({
     .max(28_800_000)
     .default(3_600_000)
     .describe(
-      'How long a session that is kept lives, from its start; the service ends it then, used or not. At ' +
-        'most 8 hours.',
+      'Life of a kept session, from its start. The service ends it then, even while it is in use. At most ' +
+        '8 hours.',
     ),
   forgotten_after_ms: forgottenAfterSchema.describe(
-    'A kept session that no entry of the registry names for so long is stopped: Redis lost its memory.',
+    'A kept session that no entry of the registry names for this long is stopped, because Redis may have ' +
+      'lost the entry.',
   ),
   warm_sessions: z
     .int()

@@ -42,15 +42,15 @@ export const azureConfigSchema = z.strictObject({
     .default(false)
     .describe(
       'Set it if a process in your interpreter pool survives the execution that started it. The vendor ' +
-        'does not document this, so try it with the backend’s test first. It gives streaming, interrupts, ' +
-        'sessions, and runs of more than 215 s.',
+        'does not document this, so try it on your pool first. It gives streaming, interrupts, sessions, ' +
+        'and runs of more than 215 s.',
     ),
   dialect: z
     .enum(['auto', 'new', 'old'])
     .default('auto')
     .describe(
-      '`auto` tries the newest dialect first, and the older one if the pool answers ' +
-        'SessionPropertiesMissing.',
+      'Form of the calls to an interpreter pool. `auto` tries the newer one first, and the older one if ' +
+        'the pool refuses it.',
     ),
   identifier_secret_file: file
     .optional()
@@ -91,7 +91,10 @@ export const azureConfigSchema = z.strictObject({
     .describe('The token file that Kubernetes writes for workload identity.'),
   authority: endpoint
     .default('https://login.microsoftonline.com')
-    .describe('Where Microsoft Entra issues tokens. Other clouds have their own. It must be https.'),
+    .describe(
+      'Where Microsoft Entra issues tokens, by https. Other clouds have another address. Default: ' +
+        '`https://login.microsoftonline.com`.',
+    ),
   identity_endpoint: z
     .url({ protocol: /^https?$/ })
     .optional()
@@ -117,7 +120,7 @@ export const azureConfigSchema = z.strictObject({
   role_granted_at: z.iso
     .datetime()
     .optional()
-    .describe('When the session’s role was granted. For ten minutes after that, 403 is retried.'),
+    .describe('When the workers got their role on the pool. For ten minutes after that, they retry a 403.'),
   cooldown_ms: z
     .int()
     .min(1000)

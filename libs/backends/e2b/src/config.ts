@@ -41,7 +41,8 @@ export const e2bConfigSchema = z.strictObject({
     .boolean()
     .default(false)
     .describe(
-      'The template is E2B’s code interpreter (`code-interpreter-v1`, or one built on it), and Python programs run in its kernel: with what is installed there, and with rich results as files.',
+      'True: the template is E2B’s code interpreter (`code-interpreter-v1`, or one built on it). Python ' +
+        'programs then run in its kernel, with the packages installed there, and rich results become files.',
     ),
   languages: z
     .array(z.enum(['python', 'javascript', 'typescript', 'bash']))
@@ -66,12 +67,12 @@ export const e2bConfigSchema = z.strictObject({
     .min(1000)
     .max(600_000)
     .default(30_000)
-    .describe('Every call but the program’s own stream ends after this.'),
+    .describe('Time-out of each call, except for the stream of a program.'),
   ready_timeout_ms: z
     .int()
     .min(1000)
     .max(600_000)
     .default(60_000)
-    .describe('From the request for a sandbox to the agent’s first frame.'),
+    .describe('Longest time from the request for a sandbox to the guest agent’s first frame.'),
 })
 export type E2bConfig = z.output<typeof e2bConfigSchema>

@@ -31,7 +31,9 @@ const foreignSchema = z.strictObject({
     .max(4096)
     .nullable()
     .default(null)
-    .describe('File with the bearer token for sandboxd, of which 1.0.7 and newer check one. Null: no token.'),
+    .describe(
+      'File with the bearer token for sandboxd, which checks it since version 1.0.7. Null: no token.',
+    ),
 })
 
 export const kubernetesConfigSchema = z.strictObject({
@@ -85,8 +87,8 @@ export const kubernetesConfigSchema = z.strictObject({
   warm_pool: name
     .default('cofferdam')
     .describe(
-      'The SandboxWarmPool that claims name. Its template must run our image with `pod.py` ' +
-        '(infra/kubernetes).',
+      'Name of the SandboxWarmPool that the worker claims pods from. Its template must run what `runtime` ' +
+        'says (infra/kubernetes).',
     ),
   api_version: z
     .string()
@@ -121,8 +123,8 @@ export const kubernetesConfigSchema = z.strictObject({
     .enum(['container', 'gvisor', 'microvm'])
     .default('container')
     .describe(
-      'What separates programs from the node, by the template’s runtime class. Not checked: a class ' +
-        'proves nothing by its name.',
+      'What separates programs from the node, by the template’s runtime class. The worker does not check ' +
+        'it, because the name of a class proves nothing.',
     ),
   api_timeout_ms: z
     .int()
@@ -136,8 +138,8 @@ export const kubernetesConfigSchema = z.strictObject({
     .max(600_000)
     .default(60_000)
     .describe(
-      'Time from the claim to the agent’s first frame. A warm pod takes 0.05–0.15 s, a cold start on a ' +
-        'new node minutes.',
+      'Longest time from the claim to the guest agent’s first frame. A warm pod takes 0.05–0.15 s, a cold ' +
+        'start on a new node takes minutes.',
     ),
 })
 export type KubernetesConfig = z.output<typeof kubernetesConfigSchema>

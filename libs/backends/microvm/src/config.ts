@@ -24,7 +24,10 @@ export const microvmConfigSchema = z.strictObject({
     .max(4096)
     .default('qemu-system-x86_64')
     .describe('Path of QEMU, or its name on /usr/bin:/bin.'),
-  image: z.enum(['slim', 'full']).default('slim').describe('Which of the two images.'),
+  image: z
+    .enum(['slim', 'full'])
+    .default('slim')
+    .describe('Image of the machines. `full` has more tools and Python packages than `slim`.'),
   image_dir: z
     .string()
     .startsWith('/')
@@ -40,8 +43,9 @@ export const microvmConfigSchema = z.strictObject({
     .max(1024)
     .optional()
     .describe(
-      'Folder for templates (up to the memory of a machine each) and records, of this user alone. Default: ' +
-        '`cofferdam-<uid>` below the temporary folder; with Firecracker `state` below `chroot_base`.',
+      'Folder for records and for templates, which take up to the memory of a machine each. Only the user ' +
+        'of the worker may write to it. Default: `cofferdam-<uid>` below the temporary folder; with ' +
+        'Firecracker `state` below `chroot_base`.',
     ),
   uid: z
     .int()
@@ -65,11 +69,15 @@ export const microvmConfigSchema = z.strictObject({
     .min(1000)
     .max(600_000)
     .default(60_000)
-    .describe('From `open` to the agent’s first frame, without the making of a template.'),
+    .describe(
+      'Longest time from the request for a sandbox to the guest agent’s first frame, without the time to ' +
+        'make a template.',
+    ),
   host_group: nameSchema
     .optional()
     .describe(
-      'Workers that share `paused_dir`. Any of them resumes what another paused. Default: the host’s name.',
+      'Name of the workers that share `paused_dir`. Any of them can resume a session that another paused. ' +
+        'Default: the host’s name.',
     ),
   paused_dir: z
     .string()
@@ -77,7 +85,7 @@ export const microvmConfigSchema = z.strictObject({
     .max(1024)
     .optional()
     .describe(
-      'Folder of paused sessions, on a disk that is left after a restart. It holds the memory of machines. ' +
+      'Folder of paused sessions, on a disk that survives a restart. It holds the memory of machines. ' +
         'Default: below `runtime_dir`.',
     ),
   paused_max_age_ms: z

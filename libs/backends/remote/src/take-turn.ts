@@ -29,8 +29,11 @@ import type { SessionKeeper } from './session-keeper.ts'
  * vain gets `conflict`, and not a second session of that name from another backend.
  */
 const WAIT_MS = 30_000
-/** The same as for a local cell. The rest of the executor's 20 s for a dispose is for calls to the vendor. */
-const CLEAN_MS = 8_000
+/**
+ * The agent gives up after 13 s (processes.py). The rest of the executor's 20 s for a dispose is for calls to
+ * the vendor.
+ */
+const CLEAN_MS = 14_000
 
 interface Begun<Held> {
   held: Held

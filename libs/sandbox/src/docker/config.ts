@@ -14,7 +14,8 @@ const settings = {
     .max(64)
     .optional()
     .describe(
-      'Folder for the sockets, this user’s own (0700) and short. Default: `cofd-<uid>` below the temporary folder.',
+      'Folder for the sockets, owned by the worker’s user with mode 0700. Its path has at most 64 ' +
+        'characters. Default: `cofd-<uid>` below the temporary folder.',
     ),
   host: z
     .string()
@@ -30,21 +31,23 @@ const settings = {
     .max(512)
     .default('cofferdam/sandbox:latest')
     .describe(
-      'Image with python3, node, bash and our guest agent; `npm run image` makes this one, and `npm run image -- --full` makes `cofferdam/sandbox:full`, which has much more for programs.',
+      'Image with python3, node, bash and our guest agent. `npm run image` makes the default. `npm run ' +
+        'image -- --full` makes `cofferdam/sandbox:full`, which has more tools and Python packages.',
     ),
   api_timeout_ms: z
     .int()
     .min(1000)
     .max(600_000)
     .default(30_000)
-    .describe('Every call of the daemon’s API but the long-lived streams ends after this.'),
+    .describe('Time-out of each call of the daemon’s API, except for long-lived streams.'),
   ready_timeout_ms: z
     .int()
     .min(1000)
     .max(600_000)
     .default(20_000)
     .describe(
-      'From `open` to the agent’s first frame. A cold start takes 0.15-0.4 s; a loaded host ten times that.',
+      'Longest time from the request for a sandbox to the guest agent’s first frame. A cold start takes ' +
+        '0.15-0.4 s, on a loaded host ten times that.',
     ),
 }
 

@@ -10,7 +10,7 @@ const hostileTricksSchema = z.strictObject({
     .optional()
     .describe(
       '`hangs`: never ready, until aborted. `fails`: throws `sandbox_open_failed`. `throws_foreign`: ' +
-        'throws a foreign error. `deaf`: takes `late_ms` and ignores the abort.',
+        'throws a foreign error. `deaf`: takes `open_late_ms` and ignores the abort.',
     ),
   open_late_ms: ms.optional().describe('Milliseconds added to `open`.'),
   run: z
@@ -60,7 +60,8 @@ export const hostileConfigSchema = z.strictObject({
     .max(1000)
     .default([])
     .describe(
-      'Tricks of the nth sandbox, repeated from the start when they run out; `[]` means no tricks at all.',
+      'The nth entry has the tricks of the nth sandbox. After the last entry, the list starts again. `[]`: ' +
+        'no tricks.',
     ),
   probe: z
     .enum(['fails', 'throws', 'hangs'])

@@ -9,8 +9,8 @@ export const hostSettings = {
     .max(1024)
     .optional()
     .describe(
-      'Folder for guest files and sandbox records, of this user alone. Default: `cofferdam-<uid>` below ' +
-        'the temporary folder.',
+      'Folder for files of the guest agent and records of sandboxes. Only the user of the worker may write ' +
+        'to it. Default: `cofferdam-<uid>` below the temporary folder.',
     ),
   python: z
     .string()
@@ -30,21 +30,29 @@ export const hostSettings = {
     .max(4_294_967_294)
     .optional()
     .describe(
-      'When the worker is root: the one uid and gid that all programs run as. Default: each sandbox has ' +
-        'one of `uid_range`.',
+      'When the worker is root: the uid that all programs run as. Default: each sandbox has its own uid, ' +
+        'from `uid_range`.',
     ),
-  gid: z.int().min(1).max(4_294_967_294).optional().describe('The gid beside that `uid`.'),
+  gid: z
+    .int()
+    .min(1)
+    .max(4_294_967_294)
+    .optional()
+    .describe('The gid of all programs if `uid` is set. Default: 65534.'),
   uid_range: z
     .strictObject({
       first: z.int().min(1000).max(4_294_900_000).describe('The first uid.'),
-      count: z.int().min(16).max(1_000_000).describe('Number of uids. So many sandboxes run at once.'),
+      count: z.int().min(16).max(1_000_000).describe('Number of uids, and so the most sandboxes at once.'),
     })
     .optional()
     .describe(
-      'When the worker is root: uids (and gids) of sandboxes, one for each; nothing else on this host may ' +
-        'use them.',
+      'When the worker is root: the range of uids and gids for sandboxes, one for each. Nothing else on ' +
+        'this host may use them. Default: 1900000000 to 1900065535.',
     ),
-  cgroups: z.boolean().default(true).describe('Limit by cgroups where they can be made.'),
+  cgroups: z
+    .boolean()
+    .default(true)
+    .describe('Whether cgroups limit programs, if the worker may create cgroups.'),
   cgroup_parent: z
     .string()
     .startsWith('/sys/fs/cgroup/')
@@ -59,7 +67,10 @@ export const hostSettings = {
     .min(1000)
     .max(600_000)
     .default(20_000)
-    .describe('From `open` to the agent’s first frame. Takes 20-40 ms on an idle machine.'),
+    .describe(
+      'Longest time from the request for a sandbox to the guest agent’s first frame. It takes 20-40 ms on ' +
+        'an idle machine.',
+    ),
 }
 
 export const processConfigSchema = z.strictObject({
@@ -75,8 +86,8 @@ export const processConfigSchema = z.strictObject({
     .boolean()
     .default(true)
     .describe(
-      'Whether the self-jail also uses namespaces where the host gives them; false leaves Landlock and ' +
-        'seccomp alone.',
+      'Whether the self-jail also uses namespaces, if the host allows them. False: only Landlock and ' +
+        'seccomp.',
     ),
   bwrap: z
     .string()

@@ -20,7 +20,7 @@ const poolsSchema = z.strictObject({
     .max(1024)
     .default(32)
     .describe(
-      'Kinds (language × preload × limits) that are kept at once; the least recently asked one gives way.',
+      'Most kinds (language × preload × limits) with slots at once. The least recently used kind gives way.',
     ),
   max_age_ms: z
     .int()
@@ -33,7 +33,9 @@ const poolsSchema = z.strictObject({
     .min(1000)
     .max(86_400_000)
     .default(300_000)
-    .describe('A kind that nobody asked for this long is given up, unless it is in `start`.'),
+    .describe(
+      'If no execution needs a kind for this long, its slots are destroyed, unless the kind is in `start`.',
+    ),
   start: z
     .array(
       z.strictObject({
@@ -76,7 +78,7 @@ const cellsSchema = z.strictObject({
     .min(1000)
     .max(3_600_000)
     .default(300_000)
-    .describe('Idle time after which a cell ends, when the session names none.'),
+    .describe('Idle time after which a cell ends, if its session sets no `idle_ms`.'),
   max_age_ms: z
     .int()
     .min(1000)
@@ -95,8 +97,8 @@ export const warmConfigSchema = z.strictObject({
     .record(nameSchema, z.array(moduleName).min(1).max(64))
     .default({ data: ['numpy', 'pandas'] })
     .describe(
-      'Preload sets by name: Python modules that wait imported. Public code only, for every tenant sees ' +
-        'the same ones.',
+      'Preload sets by name: Python modules that a waiting interpreter has already imported. Use only ' +
+        'public code, because all tenants share them.',
     ),
 })
 export type WarmConfig = z.output<typeof warmConfigSchema>

@@ -30,7 +30,8 @@ export const agentcoreProvisionConfigSchema = z
       .regex(/^\d{12}$/, 'expected twelve digits')
       .optional()
       .describe(
-        'The account that interpreters are made in; roles of tenants trust the service for it alone.',
+        'The account that interpreters are made in. The service may use the roles of tenants for this ' +
+          'account only. Required with `per-tenant`.',
       ),
     prefix: z
       .string()

@@ -29,8 +29,11 @@ export const azureProvisionConfigSchema = credentials.extend({
     ),
   arm_endpoint: azureConfigSchema.shape.authority
     .default('https://management.azure.com')
-    .describe('The endpoint of another cloud, or of `cofferdam double azure`.'),
-  arm_audience: z.url().max(256).default(ARM_AUDIENCE).describe('Audience of the tokens for it.'),
+    .describe(
+      'Address of Azure Resource Manager, of another cloud or of `cofferdam double azure`. Default: ' +
+        '`https://management.azure.com`.',
+    ),
+  arm_audience: z.url().max(256).default(ARM_AUDIENCE).describe('Audience of the tokens for `arm_endpoint`.'),
   retry_ms: z
     .int()
     .min(1)

@@ -10,14 +10,22 @@ export const firecrackerConfigSchema = z.strictObject({
   jailer: absolute.default('/usr/local/bin/jailer').describe('The jailer of the same release.'),
   chroot_base: absolute
     .default('/srv/fc')
-    .describe('Where jails are made. At most 24 bytes, on the file system of the images, root’s alone.'),
+    .describe(
+      'Folder of the jails, on the file system of the images. Only root may write to it. Its path has at ' +
+        'most 24 bytes.',
+    ),
   first_uid: z
     .int()
     .min(65_536)
     .max(2_147_000_000)
     .default(1_901_000_000)
-    .describe('First of the users of machines. One machine has one at a time.'),
-  uids: z.int().min(8).max(65_536).default(4096).describe('How many users there are.'),
+    .describe('First uid of the range for machines. Each machine runs with a uid of its own.'),
+  uids: z
+    .int()
+    .min(8)
+    .max(65_536)
+    .default(4096)
+    .describe('Number of uids in the range, and so the most machines at once.'),
   parent_cgroup: z
     .string()
     .regex(/^[A-Za-z0-9][A-Za-z0-9._/-]{0,100}$/)
@@ -28,8 +36,8 @@ export const firecrackerConfigSchema = z.strictObject({
     .boolean()
     .default(false)
     .describe(
-      'The two programs are those of `cofferdam double firecracker`. They isolate nothing, so machines are ' +
-        '`microvm-emulated`.',
+      'True: `firecracker` and `jailer` are those of `cofferdam double firecracker`. They isolate nothing, ' +
+        'so machines are `microvm-emulated`.',
     ),
 })
 export type FirecrackerConfig = z.output<typeof firecrackerConfigSchema>
