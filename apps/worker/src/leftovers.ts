@@ -56,6 +56,7 @@ export function createLeftovers(deps: {
       pauseMs = Math.min(pauseMs * 2, LAST_PAUSE_MS)
       isGone = await isKilled(ref)
     }
+    if (isGone) deps.onGone(ref)
     kept.delete(ref)
     return isGone
   }
@@ -72,7 +73,6 @@ export function createLeftovers(deps: {
     try {
       const late = (): Error => new Error(`${ref.backend} did not answer a kill in ${KILL_MS} ms`)
       await inTime(deps.backend(ref.backend)?.kill(ref) ?? Promise.resolve(false), KILL_MS, late)
-      deps.onGone(ref)
       return true
     } catch (error) {
       deps.onError(error, ref)

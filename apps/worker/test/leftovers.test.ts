@@ -44,7 +44,7 @@ test('does not kill a sandbox that ends late but cleanly, because it may have sa
   expect(leftovers.size).toBe(1)
   ending.resolve()
   await untilEmpty(leftovers)
-  expect(seen.killed).toEqual([])
+  expect(seen).toEqual({ killed: [], gone: ['a'], errors: 0 })
   await leftovers[Symbol.asyncDispose]()
 })
 

@@ -174,7 +174,7 @@ export const LOG_FACTS: Readonly<Record<string, LogFacts>> = {
   'ended a sandbox that was not proven gone': {
     level: 'info',
     from: 'worker',
-    about: 'A later kill succeeded, so the sandbox is gone.',
+    about: 'The sandbox ended late, or a later kill succeeded. It is gone.',
   },
   'a listener threw': {
     level: 'error',
