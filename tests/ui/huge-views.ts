@@ -74,7 +74,10 @@ function sizeOf(body: string): { rows: number; bytes: number } {
 
 const nodesOf = (page: Page): Promise<number> => page.evaluate('document.querySelectorAll("*").length')
 
-/** Opens a page, waits until `sign` is there and lists were read again, and expects that all was bounded. */
+/**
+ * Opens a page and waits until `sign` is there and its lists were read again. Expects that the rows and bytes of
+ * every answer and the nodes of the page are bounded.
+ */
 export async function seeBounded(scene: Scene, { path, sign }: View): Promise<Figures> {
   await using seen = await scene.open('/settings-of-nothing')
   const { page } = seen

@@ -148,7 +148,10 @@ export class Session extends EventLog {
     return { type: 'session.status_running', id: newId('sevt'), processed_at: stamp() }
   }
 
-  /** The event as it enters the history, and the result that the service adds after a denial. */
+  /**
+   * Applies an event that a client posted. Returns it as it enters the history. If it denies a tool call, also
+   * the tool result that the service adds.
+   */
   #apply(posted: PostedEvent): [PostResult, ...SessionEvent[]] {
     const event = { ...posted, id: newId('sevt'), processed_at: stamp() } as PostResult
     if (posted.type === 'user.message') {

@@ -4103,7 +4103,7 @@ export interface Operations {
         resource_id: string
         /** Why it is left. */
         reason: string
-        /** When it was listed here. */
+        /** When Cofferdam put it on this list. */
         created_at: string
       }>
     }
@@ -4173,7 +4173,7 @@ export interface Operations {
         resource_id: string
         /** Why it is left. */
         reason: string
-        /** When it was listed here. */
+        /** When Cofferdam put it on this list. */
         created_at: string
       }>
     }
@@ -4337,7 +4337,7 @@ export interface Operations {
           resource_id: string
           /** Why it is left. */
           reason: string
-          /** When it was listed here. */
+          /** When Cofferdam put it on this list. */
           created_at: string
         }>
       }
@@ -4402,7 +4402,7 @@ export interface Operations {
           resource_id: string
           /** Why it is left. */
           reason: string
-          /** When it was listed here. */
+          /** When Cofferdam put it on this list. */
           created_at: string
         }>
       }

@@ -74,7 +74,7 @@ export const sandboxConfigSchema = z.strictObject({
           example: '/subscriptions/0000/resourceGroups/rg',
         }),
         reason: z.string().meta({ description: 'Why it is left.', example: 'delete failed' }),
-        created_at: timeSchema.meta({ description: 'When it was listed here.' }),
+        created_at: timeSchema.meta({ description: 'When Cofferdam put it on this list.' }),
       }),
     )
     .meta({ description: 'Resources of ours at Azure that may still be there, and cost money.' }),

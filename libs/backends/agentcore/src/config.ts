@@ -27,7 +27,7 @@ export const agentcoreConfigSchema = z.strictObject({
       'An AWS credentials file that the worker alone can read; without it the SDK’s own chain. Read again ' +
         'every five minutes.',
     ),
-  profile: z.string().min(1).max(128).default('default').describe('The section of that file.'),
+  profile: z.string().min(1).max(128).default('default').describe('The section of the credentials file.'),
   interpreters: z
     .strictObject({
       'default-public': interpreterSchema.optional().describe('The interpreter with network.'),

@@ -33,7 +33,7 @@ ANSWER_MAX = 65 * 1024 * 1024
 
 
 def taken(wish):
-    """Returns the bytes in the wish, or those that were uploaded before as a file."""
+    """Returns the bytes of a request: those in it, or those of the uploaded file that it names."""
     if "file" in wish:
         path = os.path.join(DATA, wish["file"])
         with open(path, "rb") as found:

@@ -39,7 +39,7 @@ export interface Told {
   state: string
   status: number
   data: Buffer
-  /** The permit of the next batch. */
+  /** The secret that permits the next batch to begin, once (in-session.py). Null if the answer has none. */
   permit: string | null
   /** Proof that the batch in question has not started. */
   proof: string | null

@@ -24,7 +24,7 @@ export const agentcoreProvisionConfigSchema = z
         'An AWS credentials file; without it the SDK’s own chain. Provisioning needs other rights than ' +
           'running programs, so if another process provisions, do not give it the worker’s keys.',
       ),
-    profile: z.string().min(1).max(128).default('default').describe('The section of that file.'),
+    profile: z.string().min(1).max(128).default('default').describe('The section of the credentials file.'),
     account_id: z
       .string()
       .regex(/^\d{12}$/, 'expected twelve digits')
