@@ -65,14 +65,16 @@ function scripted(failures = 0, failure: Error = new Error('no boot')) {
     made_at: '2026-01-01T00:00:00.000Z',
     sha256: { kernel: digest, initramfs: digest, root: digest },
   })
+  const clock = { aheadMs: 0 }
   const create = () =>
     createTemplates({
       engine,
+      now: () => Date.now() + clock.aheadMs,
       image: () => Promise.resolve(image),
       folder: () => Promise.resolve(folder),
       logger: SILENT,
     })
-  return { folder, made, create }
+  return { folder, made, create, clock }
 }
 
 it('makes one template of a size, however many ask, and another worker takes it from disk', async () => {
@@ -115,6 +117,21 @@ it('removes what a dead worker left of a template, once nobody can still be maki
   await create().get(LIMITS)
   const left = readdirSync(folder).filter((name) => name.startsWith('new-'))
   expect(left).toEqual(['new-young'])
+})
+
+it('removes a template a week after its last use, also of a worker that runs for longer', async () => {
+  const { folder, made, create, clock } = scripted()
+  const worker = create()
+  await worker.get(LIMITS)
+  for (let day = 0; day < 10; day += 1) {
+    clock.aheadMs += 24 * 3_600_000 + 1000
+    await worker.get(LIMITS)
+  }
+  await create().get({ ...LIMITS, memory_mib: 4096 })
+  expect([readdirSync(folder).length, made.count]).toEqual([2, 2])
+  clock.aheadMs += 8 * 24 * 3_600_000
+  await create().get({ ...LIMITS, memory_mib: 4096 })
+  expect([readdirSync(folder).length, made.count]).toEqual([1, 3])
 })
 
 it('makes a template anew if its files are not those that were saved', async () => {

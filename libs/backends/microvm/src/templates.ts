@@ -6,7 +6,7 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { statSync } from 'node:fs'
 import { mkdir, open, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { CofferdamError } from '@cofferdam/contract'
 import type { BackendLogger } from '@cofferdam/sandbox/backend'
 import type { SlotLimits } from '@cofferdam/sandbox/warm'
@@ -22,11 +22,14 @@ const GUEST_MIB = 144
 const SMALLEST_MIB = 512
 /** An emulated kernel boots in 4 s alone, and in a minute on a busy host. */
 const BOOT_MS = 300_000
+const DAY_MS = 24 * 3_600_000
 /**
- * A template that no worker has loaded for this long is removed. Until then workers with an older image may
- * use it.
+ * A template that no worker has used for this long is removed. Until then, workers with an older image may
+ * still use it.
  */
-const UNUSED_MS = 7 * 24 * 3_600_000
+const UNUSED_MS = 7 * DAY_MS
+/** A worker that uses a template records that this often. */
+const RECORD_MS = DAY_MS
 const ABANDONED_MS = 600_000
 export const CHANGED =
   'The files of a template were changed under this worker. It is checked again before the next use.'
@@ -59,6 +62,8 @@ export function machineSize({ memory_mib, cpus }: SlotLimits): Pick<MachineSpec,
 interface Kept {
   template: MachineTemplate
   seen: string
+  /** When this worker last recorded that it uses the template, by setting the time of `template.json`. */
+  recordedMs: number
 }
 
 export function createTemplates(parts: {
@@ -66,8 +71,10 @@ export function createTemplates(parts: {
   image: () => Promise<MicrovmImage>
   folder: () => Promise<string>
   logger: BackendLogger
+  /** Milliseconds since the epoch. Tests pass their own. */
+  now?: () => number
 }): Templates {
-  const { engine, logger } = parts
+  const { engine, logger, now = Date.now } = parts
   const making = new Map<string, Promise<Kept>>()
   const looks = new WeakMap<MachineTemplate, string>()
 
@@ -79,9 +86,9 @@ export function createTemplates(parts: {
       .digest('hex')
       .slice(0, 24)
     const top = await parts.folder()
-    await removeUnused(top)
+    await removeUnused(top, now())
     const there = join(top, key)
-    const found = await load(there, spec)
+    const found = await load(there, spec, now())
     if (found !== null) return found
     const began = performance.now()
     const fresh = join(top, `${BUILDING}${key}-${randomBytes(4).toString('hex')}`)
@@ -96,7 +103,7 @@ export function createTemplates(parts: {
     } finally {
       await rm(fresh, { recursive: true, force: true })
     }
-    const kept = await load(there, spec)
+    const kept = await load(there, spec, now())
     if (kept === null) throw new CofferdamError('sandbox_open_failed', 'A new template cannot be read.')
     logger.info({ key, ...size, ms: Math.round(performance.now() - began) }, 'made a template of machines')
     return kept
@@ -114,9 +121,13 @@ export function createTemplates(parts: {
         making.set(name, kept)
         kept.catch(() => making.delete(name))
       }
-      const { template, seen } = await kept
-      looks.set(template, seen)
-      if (this.isUnchanged(template)) return template
+      const found = await kept
+      const { template } = found
+      looks.set(template, found.seen)
+      if (this.isUnchanged(template)) {
+        if (now() - found.recordedMs > RECORD_MS) await recordUse(found, now())
+        return template
+      }
       making.delete(name)
       throw new CofferdamError('sandbox_open_failed', CHANGED)
     },
@@ -128,7 +139,7 @@ export function createTemplates(parts: {
  * Null if there is no template, or if its files are not those that were saved. The caller then makes a new
  * one.
  */
-async function load(folder: string, spec: MachineSpec): Promise<Kept | null> {
+async function load(folder: string, spec: MachineSpec, nowMs: number): Promise<Kept | null> {
   const template = { spec, state: join(folder, 'state'), memory: join(folder, 'memory') }
   const text = await readFile(join(folder, 'template.json'), 'utf8').catch(() => null)
   if (text === null) return null
@@ -138,9 +149,15 @@ async function load(folder: string, spec: MachineSpec): Promise<Kept | null> {
   // This also brings the files into memory, without which the first clones wait for the disk.
   if ((await digestOf(template.memory)) !== record.sha256.memory) return null
   if ((await digestOf(template.state)) !== record.sha256.state) return null
-  const now = new Date()
-  await utimes(join(folder, 'template.json'), now, now).catch(() => {})
-  return { template, seen }
+  const kept: Kept = { template, seen, recordedMs: 0 }
+  await recordUse(kept, nowMs)
+  return kept
+}
+
+async function recordUse(kept: Kept, nowMs: number): Promise<void> {
+  kept.recordedMs = nowMs
+  const record = join(dirname(kept.template.state), 'template.json')
+  await utimes(record, nowMs / 1000, nowMs / 1000).catch(() => {})
 }
 
 /** Synchronous, because a pool calls it for each slot that it hands out. It takes 20 us. */
@@ -158,12 +175,12 @@ const sayHello: Parameters<MicrovmEngine['createTemplate']>[2] = async (connect)
   await control.hello(AbortSignal.timeout(BOOT_MS))
 }
 
-async function removeUnused(top: string): Promise<void> {
+async function removeUnused(top: string, nowMs: number): Promise<void> {
   for (const name of await readdir(top)) {
     const folder = join(top, name)
     const isNew = name.startsWith(BUILDING)
     const found = await stat(isNew ? folder : join(folder, 'template.json')).catch(() => null)
-    if (found !== null && Date.now() - found.mtimeMs > (isNew ? ABANDONED_MS : UNUSED_MS))
+    if (found !== null && nowMs - found.mtimeMs > (isNew ? ABANDONED_MS : UNUSED_MS))
       await rm(folder, { recursive: true, force: true })
   }
 }
