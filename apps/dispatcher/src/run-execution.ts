@@ -2,6 +2,7 @@
 import { setTimeout as after } from 'node:timers/promises'
 import type { Client } from '@cofferdam/client'
 import {
+  CofferdamError,
   executionIdSchema,
   isCofferdamError,
   type ExecutionId,
@@ -64,12 +65,16 @@ async function whileRedisIsAway<T>(signal: AbortSignal, call: () => Promise<T>):
   }
 }
 
-/** Runs an execution that may run twice. Rejects when it did not end in `ms`. */
+/** Runs an execution that may run twice. Throws `wait_timeout` when it did not end in `ms`. */
 export async function runWithin(
   client: Client,
   request: ExecutionRequestInput,
   ms: number,
 ): Promise<ExecutionResult> {
   const signal = AbortSignal.timeout(ms)
-  return await resultOf(client, await acceptOnce(client, request, signal), signal)
+  try {
+    return await resultOf(client, await acceptOnce(client, request, signal), signal)
+  } catch (error) {
+    throw signal.aborted ? new CofferdamError('wait_timeout', undefined, { cause: error }) : error
+  }
 }

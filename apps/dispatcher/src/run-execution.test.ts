@@ -1,0 +1,24 @@
+import type { Client } from '@cofferdam/client'
+import { newExecutionId } from '@cofferdam/contract'
+import { expect, it } from 'vitest'
+import { runWithin } from './run-execution.ts'
+
+const request = { tenant_id: 't', agent_id: 'a', program: { type: 'command', argv: ['true'] } } as const
+
+/** A client that accepts an execution, which never ends. */
+const endless: Pick<Client, 'enqueue' | 'wait'> = {
+  enqueue: () =>
+    Promise.resolve({ execution_id: newExecutionId() } as Awaited<ReturnType<Client['enqueue']>>),
+  wait: (_id, { signal } = {}) =>
+    new Promise((_resolve, reject) => signal?.addEventListener('abort', () => reject(signal.reason))),
+}
+
+it('answers an execution that does not end in time with a typed error, which a tool call can report', async () => {
+  await expect(runWithin(endless as Client, request, 20)).rejects.toMatchObject({ code: 'wait_timeout' })
+})
+
+it('passes on why the queue refused an execution', async () => {
+  const refusal = new Error('no')
+  const client = { ...endless, enqueue: () => Promise.reject(refusal) }
+  await expect(runWithin(client as Client, request, 60_000)).rejects.toBe(refusal)
+})
