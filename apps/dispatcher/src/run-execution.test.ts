@@ -1,9 +1,13 @@
 import type { Client } from '@cofferdam/client'
-import { newExecutionId } from '@cofferdam/contract'
+import { newExecutionId, type ExecutionRequestInput } from '@cofferdam/contract'
 import { expect, it } from 'vitest'
 import { runWithin } from './run-execution.ts'
 
-const request = { tenant_id: 't', agent_id: 'a', program: { type: 'command', argv: ['true'] } } as const
+const request: ExecutionRequestInput = {
+  tenant_id: 't',
+  agent_id: 'a',
+  program: { type: 'command', argv: ['true'] },
+}
 
 /** A client that accepts an execution, which never ends. */
 const endless: Pick<Client, 'enqueue' | 'wait'> = {
