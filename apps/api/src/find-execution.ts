@@ -62,7 +62,10 @@ export async function findEnded(
   return { result, artifactRefs, requestRef, last }
 }
 
-/** Like `findEnded`, but throws `not_found` when there is none, and `conflict` before the ending. */
+/**
+ * Like `findEnded`, but throws `not_found` when there is none, `conflict` before the ending, and
+ * `store_unavailable` while the record waits for Postgres.
+ */
 export async function requireEnded(
   context: RouteContext,
   tenant: string | null,
@@ -70,8 +73,10 @@ export async function requireEnded(
 ): Promise<EndedExecution> {
   const ended = await findEnded(context, tenant, id)
   if (ended !== null) return ended
-  await findState(context, tenant, id)
-  throw new CofferdamError('conflict', 'The execution has not ended; follow its events or wait for it.')
+  const { state } = await findState(context, tenant, id)
+  throw state.status === 'ended'
+    ? new CofferdamError('store_unavailable', 'The execution has ended, but is not stored yet. Try again.')
+    : new CofferdamError('conflict', 'The execution has not ended. Wait for it, then try again.')
 }
 
 /** The state of an execution that only the store still has. */

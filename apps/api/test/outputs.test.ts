@@ -85,17 +85,22 @@ describe('GET /v1/executions/{id}/output/{stream}', () => {
     expect((await get(`/v1/executions/${big}/output/stdin`)).status).toBe(400)
   })
 
-  it('answers 409 while the execution has not ended', async () => {
+  it('answers 409 while the execution has not ended, and 503 until its record is stored', async () => {
     const { json } = await scene.call({
       method: 'POST',
       url: '/v1/executions',
       payload: execution('x', { delay_ms: 3_600_000 }),
     })
-    for (const part of ['output/stdout', 'artifacts', 'artifacts/a']) {
-      const reply = await get(`/v1/executions/${json.execution_id}/${part}`)
-      expect(reply).toMatchObject({ status: 409, json: { error: { code: 'conflict' } } })
+    const expectEach = async (status: number, code: string): Promise<void> => {
+      for (const part of ['output/stdout', 'artifacts', 'artifacts/a', `compare?with=${json.execution_id}`]) {
+        const reply = await get(`/v1/executions/${json.execution_id}/${part}`)
+        expect(reply).toMatchObject({ status, json: { error: { code } } })
+      }
     }
+    await expectEach(409, 'conflict')
     await scene.call({ method: 'POST', url: `/v1/executions/${json.execution_id}/cancel` })
+    // No worker runs here that would move the record from Redis to Postgres.
+    await expectEach(503, 'store_unavailable')
   })
 })
 

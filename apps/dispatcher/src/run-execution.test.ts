@@ -24,5 +24,5 @@ it('answers an execution that does not end in time with a typed error, which a t
 it('passes on why the queue refused an execution', async () => {
   const refusal = new Error('no')
   const client = { ...endless, enqueue: () => Promise.reject(refusal) }
-  await expect(runWithin(client as Client, request, 60_000)).rejects.toBe(refusal)
+  await expect(runWithin(client as unknown as Client, request, 60_000)).rejects.toBe(refusal)
 })

@@ -13,7 +13,7 @@ import type { FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import { holderOf, requireBoundTemplate, tenantScope } from '../authenticate.ts'
 import { enqueueForCaller, enqueueHeadersSchema, withHeaders } from '../enqueue-for-caller.ts'
-import { findEnded, findState, type EndedExecution } from '../find-execution.ts'
+import { requireEnded, type EndedExecution } from '../find-execution.ts'
 import { readKept } from '../rerun/kept-program.ts'
 import { NOTED_EVENTS, rerunNotes } from '../rerun/notes.ts'
 import type { App, RouteContext } from '../route-context.ts'
@@ -81,23 +81,13 @@ export function executionRerun(app: App, context: RouteContext): void {
   )
 }
 
-/**
- * The ended execution. Throws `not_found`, `conflict` before its ending, `store_unavailable` while its record
- * waits for Postgres, and `forbidden` for a key that is bound to another template.
- */
+/** Throws what `requireEnded` throws, and `forbidden` for a key that is bound to another template. */
 async function requireStored(
   context: RouteContext,
   request: FastifyRequest,
   id: ExecutionId,
 ): Promise<EndedExecution> {
-  const tenant = tenantScope(request)
-  const ended = await findEnded(context, tenant, id)
-  if (ended === null) {
-    const { state } = await findState(context, tenant, id)
-    throw state.status === 'ended'
-      ? new CofferdamError('store_unavailable', 'The execution has ended, but is not stored yet. Try again.')
-      : new CofferdamError('conflict', 'The execution has not ended. Wait for it, then run it again.')
-  }
+  const ended = await requireEnded(context, tenantScope(request), id)
   const stored = ended.last.template_id === null ? {} : { template_id: ended.last.template_id }
   requireBoundTemplate(request, stored, 'run again only executions')
   return ended
