@@ -33,7 +33,22 @@ describe('strayText', () => {
     expect(strayText('docs/x.md', `fine\n${word}`)).toEqual([])
     expect(strayText('docs/x.md', `fine\n${word}!`)).toEqual(['docs/x.md:2: longer than 110 columns'])
     expect(strayText('libs/queue/README.md', `- ${word}`)).toHaveLength(1)
-    expect(strayText('libs/x.ts', `// ${word}`)).toEqual([])
+  })
+
+  it('reports comments of more than 110 columns, except for drawings', () => {
+    const word = 'word '.repeat(22)
+    expect(strayText('libs/x.ts', `fine\n// ${word}`)).toEqual(['libs/x.ts:2: longer than 110 columns'])
+    for (const [path, mark] of [
+      ['a.ts', '/**'],
+      ['a.ts', ' *'],
+      ['a.py', '#'],
+      ['a.lua', '--'],
+      ['a.yaml', '  #'],
+    ])
+      expect([path, strayText(`libs/${path}`, `${mark} ${word}`).length]).toEqual([path, 1])
+    expect(strayText('libs/x.ts', `const x = '${word}'`)).toEqual([])
+    expect(strayText('libs/x.ts', ` *   a ──▶ b    ${word}`)).toEqual([])
+    expect(strayText('libs/x.ts', `// https://example.com/${'x'.repeat(120)}`)).toEqual([])
   })
 
   it('reports sources of more than 250 lines that are no tests and no tables', () => {

@@ -2,11 +2,15 @@
  * Finds text that no tracked file may have: machine paths, registry hosts, unfinished work, long lines and
  * source files of too many lines.
  */
-import { matchesGlob } from 'node:path'
-
-/** Files with a maximum width of COLUMNS. Source folders can be added, such as `libs/queue/**`. */
-const NARROW = ['**/*.md']
+/** Maximum width of Markdown pages, and of the comments of source files. */
 const COLUMNS = 110
+const COMMENT: readonly [file: RegExp, line: RegExp][] = [
+  [/\.(?:ts|tsx|cjs|mjs)$/, /^\s*(?:\/\/|\/?\*)/],
+  [/\.(?:py|sh|ya?ml)$/, /^\s*#/],
+  [/\.lua$/, /^\s*--/],
+]
+/** A drawing or a table in a comment: it has a gap, a line or an arrow. */
+const DRAWN = /\S {2,}\S|[\u2190-\u21ff\u2500-\u25ff]/
 
 /** The most lines of a source file, except for tests and tables (docs/decisions/0027). */
 const LINES = 250
@@ -37,7 +41,7 @@ export function strayText(path: string, text: string): string[] {
   const mayNamePaths = path.startsWith('tests/security/programs/')
   const isCode = /^(apps|libs|tests|infra|scripts|bench|examples)\//.test(path)
   const lines = text.split('\n')
-  const tooLong = NARROW.some((pattern) => matchesGlob(path, pattern)) ? longLines(path, lines) : new Set()
+  const tooLong = path.endsWith('.md') ? longLines(lines) : longComments(path, lines)
   const isLong = lines.length - 1 > LINES && SOURCE.test(path) && !TEST.test(path) && !TABLES.includes(path)
   const inAll = isLong ? [`${path}: more than ${LINES} lines`] : []
   const inLines = lines.flatMap((line, index) => {
@@ -52,16 +56,26 @@ export function strayText(path: string, text: string): string[] {
   return [...inAll, ...inLines]
 }
 
-/** Indexes of long lines. Markdown tables, code blocks and lines without a space cannot be wrapped. */
-function longLines(path: string, lines: string[]): Set<number> {
-  const isMarkdown = path.endsWith('.md')
+/** Indexes of long lines of a page. Tables, code blocks and lines without a space cannot be wrapped. */
+function longLines(lines: string[]): Set<number> {
   const long = new Set<number>()
   let inCodeBlock = false
   for (const [index, line] of lines.entries()) {
     const content = line.replace(/^\s*(?:[-*] |\d+\. )?/, '')
-    if (isMarkdown && content.startsWith('```')) inCodeBlock = !inCodeBlock
-    const canBeWrapped = content.includes(' ') && !(isMarkdown && (inCodeBlock || content.startsWith('|')))
+    if (content.startsWith('```')) inCodeBlock = !inCodeBlock
+    const canBeWrapped = content.includes(' ') && !inCodeBlock && !content.startsWith('|')
     if (canBeWrapped && line.length > COLUMNS) long.add(index)
   }
   return long
+}
+
+/** Indexes of long lines that have only a comment, except for drawings and lines without a space. */
+function longComments(path: string, lines: string[]): Set<number> {
+  const pattern = COMMENT.find(([file]) => file.test(path))?.[1]
+  if (pattern === undefined) return new Set()
+  const isLong = (line: string): boolean => {
+    const content = line.replace(pattern, '').trim()
+    return line.length > COLUMNS && pattern.test(line) && content.includes(' ') && !DRAWN.test(content)
+  }
+  return new Set(lines.flatMap((line, index) => (isLong(line) ? [index] : [])))
 }

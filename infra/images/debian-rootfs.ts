@@ -4,7 +4,18 @@
  * executed, by its own loader, so neither root nor chroot is needed.
  */
 import { existsSync } from 'node:fs'
-import { readdir, readFile, rm, symlink, writeFile, mkdir, cp, chmod, appendFile } from 'node:fs/promises'
+import {
+  lstat,
+  readdir,
+  readFile,
+  rm,
+  symlink,
+  writeFile,
+  mkdir,
+  cp,
+  chmod,
+  appendFile,
+} from 'node:fs/promises'
 import { dirname, join, relative } from 'node:path'
 import { SURROUNDINGS, type ImageSize } from '@cofferdam/contract'
 import { exists, run } from './command.ts'
@@ -99,11 +110,16 @@ export async function downloadPackages(scratch: string, packages: readonly strin
   return names.toSorted().map((name) => join(archives, name))
 }
 
-/** Since bookworm /bin, /sbin and /lib are links into /usr; some packages still use them. */
+/**
+ * Since bookworm /bin, /sbin and /lib are links into /usr. Packages of bookworm still have files there. Since
+ * trixie the package base-files has the links.
+ */
 export async function mergeUsr(root: string): Promise<void> {
   for (const name of ['bin', 'sbin', 'lib', 'lib64']) {
-    await mkdir(join(root, name), { recursive: true })
     await mkdir(join(root, 'usr', name), { recursive: true })
+    const found = await lstat(join(root, name)).catch(() => null)
+    if (found?.isSymbolicLink() === true) continue
+    await mkdir(join(root, name), { recursive: true })
     await run('cp', ['-a', `${join(root, name)}/.`, join(root, 'usr', name)])
     await rm(join(root, name), { recursive: true })
     await symlink(`usr/${name}`, join(root, name))

@@ -57,11 +57,11 @@ export const sessionKey = (name: SessionName): string =>
 
 /**
  * Changes the stored values as if the server's clock were set forward by `ms` (back if negative): leases end
- * earlier (later), and a fence without a holder is further behind (ahead).
+ * earlier (later), and a fence without a holder, which counts microseconds, is further behind (ahead).
  */
 export async function moveClock(redis: Redis, name: SessionName, ms: number): Promise<void> {
   const till = Number((await redis.hget(sessionKey(name), 'till')) ?? 0)
   const hasFence = (await redis.hexists(sessionKey(name), 'fence')) === 1
   if (till > 0) await redis.hset(sessionKey(name), 'till', till - ms)
-  else if (hasFence && ms < 0) await redis.hincrby(sessionKey(name), 'fence', -ms)
+  else if (hasFence && ms < 0) await redis.hincrby(sessionKey(name), 'fence', -ms * 1000)
 }
