@@ -82,7 +82,7 @@ async function emptyPool(
   for (let i = 0; i < (quick ? 3 : 40); i++) {
     base.push(await once(cold, 256 + i))
     empty.push(await once(pooled, 256 + i))
-    // Each round leaves one warm slot of its kind, which is not used again.
+    // Each round leaves one warm slot of its memory size, which no later round uses.
     await pooled.ready(i + 1)
   }
   return {

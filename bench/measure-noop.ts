@@ -75,7 +75,7 @@ export async function measureNoop(context: BenchContext): Promise<Record<string,
   }
 }
 
-/** Reads the CPU milliseconds of each process so far. */
+/** Returns a function that reads the CPU milliseconds of each process so far. */
 function cpuReader({ fleet }: BenchContext, worker: number): () => Record<string, number> {
   const { redis, postgres } = fleet.pids()
   return () => ({

@@ -128,7 +128,7 @@ async function measureKind(
   }
 }
 
-/** Reads the CPU milliseconds of each part so far. */
+/** Returns a function that reads the CPU milliseconds of each part so far. */
 function partsReader(
   { fleet }: BenchContext,
   { ownsSandboxes = false }: Kind,

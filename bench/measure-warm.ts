@@ -145,7 +145,9 @@ async function watchPool(port: number) {
       await run()
       usedMs = performance.now()
     },
-    /** Resolves when the slot is replaced, `settledMs` after that, and `pauseMs` after its use. */
+    /**
+     * Resolves when the slot is replaced, but at least `settledMs` after that and `pauseMs` after its use.
+     */
     async refilled(pauseMs: number, settledMs: number): Promise<void> {
       const deadline = performance.now() + REFILLED_WITHIN_MS
       while ((await warmedOf(port)) < wanted) {

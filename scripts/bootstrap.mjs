@@ -165,8 +165,8 @@ async function takeLock() {
     try {
       fs.utimesSync(lockFile, now, now)
     } catch {
-      // Another process took the lock over during a long pause of this one. Both may run npm then, which
-      // keeps the tree consistent enough.
+      // Another process took the lock over during a long pause of this one. Both may then run npm. The tree
+      // stays consistent enough.
     }
   }, LOCK_HEARTBEAT_MS)
   return () => {

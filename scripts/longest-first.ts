@@ -13,8 +13,8 @@ export const LONG_FILES: readonly string[] = [
   'tests/promises/missing-parts.long.test.ts',
   'libs/backends/microvm/test/firecracker-conformance.long.test.ts',
   'tests/security/microvm.long.test.ts',
-  // The first two files mostly wait, so they start beside files that compute. Otherwise all four workers
-  // would wait later.
+  // The next two files mostly wait, so they start beside files that compute. Otherwise all four workers would
+  // wait later.
   'libs/queue/test/redelivery.test.ts',
   'libs/sessions/test/registry.test.ts',
   'libs/backends/azure/test/azure.test.ts',

@@ -253,7 +253,7 @@ async function helm(downloads: boolean): Promise<Finding> {
   }
 }
 
-/** Only the long tier tests with Compose, so only there it is fetched. */
+/** Only the tests of the long tier use Compose, so it is fetched only for them. */
 async function compose(fetches: boolean): Promise<Finding> {
   try {
     const words = fetches ? await provideCompose() : await findCompose()

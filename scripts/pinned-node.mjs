@@ -3,8 +3,8 @@
  *
  *   starts ───────────────────────────────► node_modules/.bin/node as npm linked it
  *   lacks libatomic, Debian packages at hand ► .bin/node becomes a wrapper with a private copy of the library
- *   does not start ────────────────────────► .bin/node is removed: npm scripts put it first on PATH, where a
- *                                             broken one would hide the machine's own Node and this bootstrap
+ *   does not start ────────────────────────► .bin/node is removed: npm scripts put it first on PATH, so a
+ *                                             broken one would keep bootstrap.mjs from starting
  *
  * Node 26 needs libatomic.so.1, which neither Debian's minimal system nor the package of an older Node
  * brings. Plain JavaScript without dependencies, like bootstrap.mjs.

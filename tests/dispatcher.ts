@@ -10,7 +10,7 @@ const MAIN = new URL('../apps/dispatcher/src/main.ts', import.meta.url)
 export interface DispatcherOptions {
   /** More settings of the environment (docs/configuration.md). */
   environment?: Record<string, unknown>
-  /** Environments to serve instead, each with settings of its own. */
+  /** Environments to serve instead of the double's first one, each with settings of its own. */
   environments?: readonly { id: string; key: string; settings?: Record<string, unknown> }[]
   env?: Record<string, string>
 }

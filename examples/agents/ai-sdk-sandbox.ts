@@ -38,7 +38,7 @@ const tools = {
   }),
 }
 
-// Replace this by the model of a provider, such as `anthropic('…')`.
+// The scripted model. Replace it by the model of a provider, such as `anthropic('…')`.
 const usage = {
   inputTokens: { total: 1, noCache: 1, cacheRead: 0, cacheWrite: 0 },
   outputTokens: { total: 1, text: 1, reasoning: 0 },

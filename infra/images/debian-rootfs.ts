@@ -111,8 +111,8 @@ export async function downloadPackages(scratch: string, packages: readonly strin
 }
 
 /**
- * Since bookworm /bin, /sbin and /lib are links into /usr. Packages of bookworm still have files there. Since
- * trixie the package base-files has the links.
+ * Makes /bin, /sbin, /lib and /lib64 links into /usr, as Debian has them since bookworm, and moves files that
+ * packages put there. Since trixie the package base-files has the links.
  */
 export async function mergeUsr(root: string): Promise<void> {
   for (const name of ['bin', 'sbin', 'lib', 'lib64']) {

@@ -1,6 +1,6 @@
 /**
- * Does the same calls in a folder of this machine, with bash and Node's own file system, to get the expected
- * results.
+ * Takes the steps of a random sequence in a folder of this machine, with bash and Node's own file system.
+ * Their results are the expected ones.
  */
 import { spawnSync } from 'node:child_process'
 import { lstatSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'

@@ -6,7 +6,7 @@ import { createPlainFolder, type Seen, type Step } from './plain-folder.ts'
 
 const decoded = (bytes: Uint8Array | null): string | null => bytes && new TextDecoder().decode(bytes)
 
-/** What the sandbox shows of a step, in the words of the plain folder. */
+/** Takes a step in the sandbox. Returns what it shows, in the form that the plain folder returns. */
 async function take({ files, run }: SessionSandbox, step: Step): Promise<Seen> {
   try {
     switch (step.op) {

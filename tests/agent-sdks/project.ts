@@ -59,7 +59,7 @@ export async function makeProject(...folders: string[]): Promise<Project> {
         allowImportingTsExtensions: true,
         // Declarations of the SDKs are not ours. tests/packages checks our own.
         skipLibCheck: true,
-        // The stricter of the two ways to read optional fields.
+        // Checks optional fields strictly with nodenext, and loosely with bundler.
         exactOptionalPropertyTypes: resolution === 'nodenext',
       }
       const config = path.join(folder, 'tsconfig.json')

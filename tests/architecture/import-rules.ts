@@ -16,7 +16,7 @@ const LIB_ARROWS: Record<string, readonly string[]> = {
   // Adapters for agent SDKs. The package depends on none of these SDKs.
   tools: ['client'],
   queue: ['contract'],
-  // These two share the queue's way of calling Redis (@cofferdam/queue/redis-calls).
+  // admission and sessions call Redis in the same way as the queue (@cofferdam/queue/redis-calls).
   admission: ['contract', 'queue'],
   sessions: ['contract', 'queue'],
   // Its caller passes the backends as a map, so it never imports one.

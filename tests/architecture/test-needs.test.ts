@@ -1,7 +1,7 @@
 /**
- * A test names with `needs` what it needs of the machine, and is skipped where that is missing. A test that
- * starts a part without naming it fails on such a machine. A test that is skipped in another way reports no
- * reason.
+ * A test names with `needs` the parts of the machine that it uses (such as docker), and is skipped where they
+ * are missing. A test that uses a part without naming it fails on such a machine. A test that is skipped in
+ * another way reports no reason.
  */
 import { globSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -41,7 +41,7 @@ const OPENS =
 
 const USES: readonly Use[] = [
   {
-    // A worker may offer more backends than the test uses, so a part of any backend is enough.
+    // A worker may offer more backends than the test uses. So the test may name a part of any backend.
     pattern: String.raw`COFFERDAM_BACKENDS: '(?:[\w,]*,)?(?:NAMED)\b`,
     parts: { 'docker|gvisor|process': Object.values(BACKENDS).flat() },
     beside: OPENS,

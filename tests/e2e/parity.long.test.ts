@@ -1,4 +1,7 @@
-/** Tricky programs of our own end and print through executor and backend exactly as in a bare run. */
+/**
+ * Runs tricky programs that we wrote. Through executor and backend, they end and print exactly as in a bare
+ * run.
+ */
 import type { Language } from '@cofferdam/contract'
 import { needs } from '@cofferdam/embedded/needs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'

@@ -37,7 +37,7 @@ const environment = () => ({
   COFFERDAM_API_KEY: apiKey,
 })
 
-// python-wheel.long.test.ts runs them with the built and installed package.
+// python-wheel.long.test.ts runs the same tests with the built and installed package.
 needs('process-namespaces').it('its own tests pass on a fleet', PATIENT, async () => {
   const worker = await fleet.runWorker({ COFFERDAM_BACKENDS: 'process', COFFERDAM_SLOTS: '4' })
   const tests = ['-m', 'unittest', 'discover', '--start-directory', join(SOURCES, 'tests')]

@@ -39,7 +39,10 @@ needs('process').it('the commands of the whole page work in one shell', async ()
     if (shown !== undefined) expect(printed[i]?.trim(), commands).toMatch(patternOf(shown))
 })
 
-/** The page uses the address and data directory of a default `npm start`. This one has its own. */
+/**
+ * The page uses the address and data directory of a default `npm start`. Replaces them by those of this
+ * test's fleet.
+ */
 const adapt = (commands: string): string =>
   commands.replaceAll('http://127.0.0.1:7070', up.url).replaceAll('.data/', `${up.dataDir}/`)
 

@@ -252,7 +252,7 @@ withBwrap.describe('remote backends', () => {
       ),
     )
     // Waits until every program runs, because an execution that has not begun would run again. AgentCore
-    // sends output only at the end, so `started` has to do there.
+    // sends output only at the end, so its execution counts as running from the event `started`.
     for (const [n, { execution_id: id }] of sleeping.entries())
       for await (const { event } of fleet.client.stream(id))
         if (event.type === (n === 0 ? 'started' : 'output')) break

@@ -28,7 +28,7 @@ const GENEROUS = {
 }
 
 withServers.it('a cluster runs, streams, deduplicates and cancels executions exactly', async () => {
-  // The tenants' counters are in different hash slots. Therefore they are on different nodes.
+  // The counters of these tenants are in hash slots of all three nodes.
   for (const tenant of ['one', 'two', 'three', 'four']) await fleet.createTenant(tenant, GENEROUS)
   for (const tenant of ['one', 'two', 'three', 'four']) {
     const accepted: Accepted[] = []

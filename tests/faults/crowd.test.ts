@@ -51,8 +51,8 @@ it('a long backlog of one tenant does not delay another tenant', async () => {
     fleet.client.run(fakeRequest('light', []), { timeoutMs: 60_000 }),
   )
   expect((await Promise.all(lights)).every((light) => light.ok)).toBe(true)
-  // The last execution of the flood has not begun. In order of arrival, it would have begun before the light
-  // tenant's.
+  // The last execution of the flood has not begun. If the queue served in order of arrival, it would have
+  // begun before the light tenant's executions.
   const last = await fleet.client.get(flood.at(-1)?.execution_id ?? 'exe_')
   expect(last?.status, 'the flood was over before the light tenant was served').toBe('queued')
   for (const { execution_id } of flood) await fleet.client.cancel(execution_id)

@@ -50,7 +50,10 @@ function begin({ double }: ServedFleet, plan: Plan): Attended {
   return { session, plan }
 }
 
-/** Does what the session's user and the other client do, and ends leases, until the session's last turn is over. */
+/**
+ * Plays the session's user, and the client that answers the calls which dispatchers leave alone. Expires
+ * leases and adds items as planned. Resolves when the session's last turn is over.
+ */
 async function attend(served: ServedFleet, { session, plan }: Attended): Promise<void> {
   const strikes = plan.troubles.filter((one) => 'strike' in one)
   let isSecondTurn = plan.end !== 'second turn'
@@ -215,7 +218,7 @@ needs('process-namespaces').it(
   },
 )
 
-/** Neither the environment key nor a secret of an item. */
+/** Expects that no text contains the environment key or a secret of an item. */
 function expectNoKey({ double }: ServedFleet, texts: readonly string[]): void {
   const withKey = texts.filter(
     (text) => text.includes(double.environmentKey) || /sk-ant-(oat|req)/.test(text),

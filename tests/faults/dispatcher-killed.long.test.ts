@@ -58,8 +58,8 @@ interface Running {
 }
 
 /**
- * Sends SIGTERM, and waits for the drain if a session waits for its user. A drain asks for the session's last
- * event to find out whether its turn is over.
+ * Sends SIGTERM. If a session waits for its user, waits until the drain has begun: the dispatcher then asks
+ * for the session's last event, to find out whether its turn is over.
  */
 async function untilDraining({ served, dispatcher }: Running, standing: readonly Standing[]): Promise<void> {
   const asked = () => served.double.requests.filter(({ query }) => query['order'] === 'desc').length

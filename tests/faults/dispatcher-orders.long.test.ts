@@ -36,7 +36,7 @@ afterEach(async () => {
 })
 afterAll(async () => served?.[Symbol.asyncDispose]())
 
-/** An environment of its own: creates sessions and work items in it, and starts dispatchers for it. */
+/** A new environment: creates sessions and work items in it, and starts dispatchers for it. */
 function newEnvironment() {
   const { double, fleet } = served
   const environment = double.createEnvironment()
@@ -200,7 +200,7 @@ describe('with a worker', () => {
   )
 })
 
-/** Stops the worker at its end, so that the sandboxes of the test end with it. */
+/** Starts a worker. Disposing stops it, so that the sandboxes of the test end with it. */
 async function startWorker(): Promise<AsyncDisposable & { worker: FleetWorker }> {
   const worker = await served.fleet.startWorker(WORKER)
   return { worker, [Symbol.asyncDispose]: async () => void (await worker.stop()) }

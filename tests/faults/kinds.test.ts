@@ -52,7 +52,7 @@ needsBackend('process').it(
     await put(python('kinds', { min_isolation: 'microvm' }), 'provisioning isolation_unavailable')
     const results = await endingsOf(fleet, accepted, RECOVERY_MS)
     expect(results.map((one) => `${one.ending} ${one.ok ? one.backend : one.reason}`)).toEqual(expected)
-    // Whichever worker refused it, the caller reads what each kind of worker lacks.
+    // Whichever worker refused the execution, its caller reads what each kind of worker lacks.
     const [unknown = '', tooStrong = ''] = results.slice(-2).map((one) => one.error_message)
     expect(unknown).toContain('There is no backend "nowhere" on this worker.')
     expect(unknown).toContain('lacks backend=nowhere')

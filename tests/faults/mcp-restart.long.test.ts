@@ -14,7 +14,7 @@ import { freePort } from '../../libs/embedded/src/free-port.ts'
 import { startFleet, type Fleet } from '../fleet.ts'
 
 const CALLS = 1000
-/** The API is killed when this many calls were answered, and once more later. */
+/** Kills the API twice, each time after this many answered calls. */
 const KILLS = [150, 600]
 
 const app = (name: string): string =>

@@ -38,7 +38,10 @@ function removeLeft(): void {
   }
 }
 
-/** Creates `count` hosts. Interface names contain the process id, because they have at most 15 characters. */
+/**
+ * Creates `count` hosts. Interface names have at most 15 characters, so only the process ID makes them
+ * unique.
+ */
 export async function createNetHosts(count: number): Promise<NetHosts> {
   removeLeft()
   await using owned = new AsyncDisposableStack()

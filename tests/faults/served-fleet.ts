@@ -24,7 +24,7 @@ export interface ServedFleet extends AsyncDisposable {
   sandboxes(): Promise<string[]>
 }
 
-/** Starts everything but workers and dispatchers. They run as tenant `acme`. */
+/** Starts everything but workers and dispatchers. Makes the tenant `acme`, which the dispatchers serve. */
 export async function startServedFleet(settings: Partial<Settings> = {}): Promise<ServedFleet> {
   await using owned = new AsyncDisposableStack()
   const fleet = owned.use(await startFleet())

@@ -64,7 +64,7 @@ export function placesOf(shot: Snapshot, id: string): string[] {
   return sets.toSorted()
 }
 
-/** Number of executions of a tenant among the members of a set per lane. */
+/** Counts a tenant's executions in one set per lane. The key of a set is the prefix and the lane. */
 export function countOf(shot: Snapshot, prefix: string, lanes: readonly Lane[], tenant: string): number {
   return lanes.reduce(
     (sum, lane) =>

@@ -5,7 +5,7 @@ import { TAG } from '@cofferdam/queue/testing'
 import { Worker } from 'bullmq'
 import { admissionOf, type Transport } from './world.ts'
 
-/** Starts them. `await using` ends them. */
+/** Starts the Redis and the workers. `await using` ends them. */
 export async function openTransport(): Promise<Transport & AsyncDisposable> {
   const server = await isolatedRedis()
   const redis = connectRedis(server.url, 'worker')

@@ -114,7 +114,7 @@ interface Held {
   interrupted: Began | null
   isCancelled: boolean
   phase: 'taken' | 'admitted' | 'begun' | 'recorded' | 'over'
-  /** True when it was admitted after it had lost the attempt, because the worker had stalled. */
+  /** True when the worker stalled, lost the attempt, and was admitted only then. */
   isSleeper: boolean
   lease: Lease | null
   row: Row | null
@@ -567,7 +567,7 @@ export class World {
     held.outbox = outbox && known === undefined
     held.row = known ?? own
     if (!held.outbox) this.rows.set(key, held.row)
-    // The lease of a dead owner's charge is not known here (attempt-charge.ts).
+    // A dead owner's lease is not known here, so its charge is refunded without one (attempt-charge.ts).
     if (known !== undefined && charged && !known.charged)
       await this.admission.refund(this.keyOf(held), held.lease ?? undefined)
     held.phase = 'recorded'

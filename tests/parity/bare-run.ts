@@ -18,7 +18,7 @@ import { join } from 'node:path'
 import type { Language } from '@cofferdam/contract'
 import { bwrapLimits, LIMITS, PYTHON } from './run-limits.ts'
 
-/** What was seen of one run, on either side. */
+/** What was seen of one run, bare or through a backend. */
 export interface Ran {
   exitCode: number | null
   signal: string | null

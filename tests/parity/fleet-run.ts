@@ -68,7 +68,8 @@ export async function createFleetRunner(name: BackendName): Promise<FleetRunner>
   const config = {
     process: { process: { ...host, jail: 'bwrap' as const } },
     docker: { docker: {} },
-    // The default folder. It has a template: scripts/machine-parts.ts tried this backend before the tests.
+    // Uses the default runtime_dir, which has a template: scripts/machine-parts.ts tried this backend before
+    // the tests.
     microvm: { microvm: {} },
     none: { none: host },
   }

@@ -101,7 +101,7 @@ await onTargets((target) => {
     await eventually(() => expect(processesNamed(name)).toEqual([]))
     // A plain user's worker makes no cgroups and leaves only the folder that is deleted with its target.
     if (target.as === 'user') return
-    // A container dies with its worker. The folder of a container that was just being started stays.
+    // A container dies with its worker. If it was just being started, its folder stays until the sweep.
     const isThere = (): boolean => slotsOf(victim).some((slot) => victim.spent.has(slot))
     if (isContainer(target)) await eventually(() => expect(isThere()).toBe(false))
     const destroyed = await sweepAsAnHeir(victim)

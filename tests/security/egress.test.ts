@@ -19,7 +19,7 @@ afterAll(() => origins[Symbol.asyncDispose]())
 
 const EGRESS = {
   private_allow: [`127.0.0.1/32:${origins.port}`],
-  // The forbidden ports are allowed, so that a refusal must be because of the address.
+  // Allows the ports of the forbidden servers, so that only the address can be why they are refused.
   ports: [80, 443, origins.port, ...origins.forbidden.map(({ port }) => port)],
   max_bytes: 3 * 1024 * MiB,
   // A program that sends its request head at once never reaches this timeout, however busy the host is. One

@@ -128,7 +128,9 @@ export function leftoversOf(target: Target, slots = slotsOf(target)): string[] {
 /** Cgroup folders of this host that belong to the sandbox, in either version. */
 export const cgroupsOf = (ref: SandboxRef): string[] => cgroupsNamed(String(ref.handle['slot']))
 
-/** Searches below the cgroups of this process, which the workers share. These may not be the root cgroups. */
+/**
+ * Searches below the cgroups of this process, which the workers share. They are not always the root cgroups.
+ */
 const cgroupsNamed = (slot: string): string[] =>
   lines(read('/proc/self/cgroup'))
     .map((line) => line.split(':'))

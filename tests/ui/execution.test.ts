@@ -1,4 +1,7 @@
-/** The page of one execution: why, timeline, live output, artifacts. Nothing of a program runs in it. */
+/**
+ * The page of one execution: why it waits or was refused, its timeline, live output and artifacts. Nothing of
+ * a program runs in the page.
+ */
 import type { ExecutionRequest } from '@cofferdam/client'
 import { needs } from '@cofferdam/embedded/needs'
 import type { Page } from 'playwright-core'

@@ -153,7 +153,7 @@ open('out/deep/a&b', 'w')
       await page.getByRole('alert').or(page.getByText(sign)).first().waitFor()
       expect([path, (await holds(path)).filter(([asked]) => asked.includes('acme'))]).toEqual([path, []])
     }
-    // Pages of operators are not there for a tenant, and nothing of them is asked for.
+    // A tenant finds no pages of operators, and the browser asks the API for nothing of them.
     for (const path of ['/queue', '/unknown']) {
       await visit(path)
       await page.getByText('There is no page at this address.').waitFor()

@@ -8,7 +8,9 @@ import { openUiScene, type Scene } from './scene.ts'
 
 const browser = needs('chromium', 'process-namespaces')
 const SOON = { timeout: 60_000, interval: 50 }
-/** The longest name that the contract allows, with a part for each field. */
+/**
+ * A name as long as the contract allows. It begins with the given word, which differs from field to field.
+ */
 const long = (name: string): string => `${name}@${'x'.repeat(127 - name.length)}`
 const HTML = '<img src=x onerror=alert(1)>'
 /** Contains a character that reverses the text direction, HTML, and 60 combining marks on one letter. */
@@ -81,7 +83,7 @@ browser.describe('what a program or a person made up', () => {
   afterAll(() => scene?.[Symbol.asyncDispose]())
 
   const ids = new Map<string, string>()
-  /** Runs a program once for all looks at it. */
+  /** Runs a program only once, because the tests show its page in several sizes and colours. */
   const ran = async (name: string, one: ExecutionRequest): Promise<string> => {
     const known = ids.get(name)
     if (known !== undefined) return known

@@ -32,7 +32,10 @@ export interface CursorOf {
 }
 
 export interface Cursors {
-  /** The cursor for `position`. Null for null, the end of the list. Throws `store_unavailable`. */
+  /**
+   * The cursor for `position`. Returns null for null, which means the end of the list. Throws
+   * `store_unavailable`.
+   */
   seal<T extends string | null>(of: CursorOf, position: T): Promise<T>
   /**
    * The position in `cursor`; undefined without a cursor. Throws `invalid_request` for another list or
@@ -40,8 +43,8 @@ export interface Cursors {
    */
   open(of: CursorOf, cursor: string | undefined): Promise<string | undefined>
   /**
-   * Reads the page after `cursor`. `read` receives a position and returns the next one in `next_cursor`. Both
-   * are cursors for the caller of `page`. Throws as `open`.
+   * Reads the page after `cursor`. `read` receives a position and returns the next one in `next_cursor`. The
+   * caller of `page` sees only cursors. Throws as `open`.
    */
   page<P extends { next_cursor: string | null }>(
     of: CursorOf,

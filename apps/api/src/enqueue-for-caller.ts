@@ -28,7 +28,10 @@ export const enqueueHeadersSchema = z.looseObject({
   }),
 })
 
-/** Applies the headers if the request has no such field. Throws `conflict` when the idempotency keys differ. */
+/**
+ * Fills idempotency_key and traceparent from the headers if the request lacks them. Throws `conflict` when
+ * the idempotency keys differ.
+ */
 export function withHeaders(
   request: ExecutionRequest,
   headers: z.output<typeof enqueueHeadersSchema>,

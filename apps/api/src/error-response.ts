@@ -87,7 +87,7 @@ export const noSuchPath = (): CofferdamError =>
 
 /**
  * Sends every error of a hook or handler in the error shape of the contract. For an unknown path, `page`
- * answers first, if it wants to.
+ * answers instead, unless it returns null.
  */
 export function installErrorResponses(
   app: FastifyInstance,

@@ -118,7 +118,7 @@ function tellDefaults(schema: JsonSchema): void {
   for (const part of [schema.items ?? [], schema.anyOf ?? [], schema.oneOf ?? []].flat()) tellDefaults(part)
 }
 
-/** `ThingInput` is called `Thing` where only requests have one. */
+/** Renames `ThingInput` to `Thing` where no other schema is called `Thing`. */
 function withPlainNames(document: OpenApiDocument): OpenApiDocument {
   const names = Object.keys(document.components.schemas)
   const plain = names.filter((name) => isInput(name) && !names.includes(name.slice(0, -INPUT.length)))

@@ -106,7 +106,7 @@ function describe({ zodSchema, jsonSchema }: { zodSchema: z.core.$ZodType; jsonS
     for (const key of Object.keys(jsonSchema)) Reflect.deleteProperty(jsonSchema, key)
     Object.assign(jsonSchema, json)
   }
-  // In `allOf`, because fastify's document has nothing beside `$ref`.
+  // In `allOf`, because fastify's document keeps no keyword beside a `$ref`.
   if (typeof like === 'string')
     Object.assign(jsonSchema, { allOf: [{ $ref: `#/components/schemas/${like}Input` }] })
   // The format says as much as the pattern, which takes four lines.

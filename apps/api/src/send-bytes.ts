@@ -94,7 +94,7 @@ export async function sendBytes(
 async function* pieces(source: ByteSource, range: ByteRange): AsyncGenerator<Uint8Array> {
   for (let at = range.start; at < range.end;) {
     const piece = await source.read({ start: at, end: Math.min(at + PIECE_BYTES, range.end) })
-    // It was deleted meanwhile. The broken connection tells the client that the body is incomplete.
+    // The blob was deleted meanwhile. The broken connection tells the client that the body is incomplete.
     if (piece.length === 0) throw new Error('the blob ended before its size')
     at += piece.length
     yield piece

@@ -147,7 +147,7 @@ describe('one tenant', () => {
         () => 0,
       )
     }
-    // Two of three wait. The third is refused, whichever request arrived first.
+    // Two of the three requests wait. The one that arrives last is refused, whichever it is.
     expect(await Promise.race([feed(scene.acme), feed(second), feed(scene.acme)])).toBe(503)
     expect(answers).toHaveLength(4)
     for (const controller of open) controller.abort()

@@ -99,7 +99,7 @@ async function judgeAlone(
   return checks
 }
 
-/** Every check that is neither passed nor skipped by the suite itself. */
+/** Every check that the suite neither passed nor skipped. Checks that only inform are left out too. */
 const problemsOf = (checks: Checks): string[] =>
   checks
     .filter(({ status }) => !['SUCCESS', 'SKIPPED', 'INFO'].includes(status))

@@ -86,7 +86,7 @@ describe('the claims of a token', () => {
     expect(read.json.error.code).toBe(-32_602)
     const named = { ...run('hello'), _meta: { 'io.cofferdam/tenant_id': 'acme' } }
     expect((await callWithMeta(stranger, named)).text).toMatch(/^forbidden: /)
-    // A token for a tenant that does not exist is refused in the same way.
+    // A token for a tenant that does not exist gets the same error as the token of globex.
     const ghost = await at.api.ask(at.api.token({ tenant_id: 'ghost' }), 'resources/read', {
       uri: artifacts[0].uri,
     })

@@ -50,7 +50,7 @@ if (why !== null && !(Number(process.versions.node.split('.')[0]) >= OLDEST_NODE
   process.exit(1)
 }
 const node = why === null ? binary : process.execPath
-// Programs that start JavaScript find the same Node.
+// Programs that the command starts find this Node, too.
 const env = { ...process.env, PATH: path.dirname(node) + path.delimiter + (process.env.PATH || '') }
 const end = await run(node, [main, ...process.argv.slice(2)], env, process.cwd())
 if (end.error) {

@@ -31,7 +31,8 @@ export async function carryOut(
     ? await runLocally(request, context, save)
     : await throughTheQueue(request, context, line, save)
   terminal.value(result)
-  // Stdout belongs to the program, so this goes to stderr. A success is shown only on a terminal.
+  // The summary goes to stderr, because stdout belongs to the program. That of a success is shown only on a
+  // terminal.
   const isShown = terminal.interactive || (!result.ok && !terminal.json)
   if (isShown) for (const text of resultLines(result, terminal)) terminal.note(text)
   return exitStatusFor(result)

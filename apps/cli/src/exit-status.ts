@@ -7,7 +7,7 @@ export const EXIT = {
   /** The platform failed or refused. */
   platform: 1,
   usage: 2,
-  /** Both sides changed the same file. Both versions are kept, and the user decides. */
+  /** The folder and the workspace both changed a file. Both versions are kept, and the user decides. */
   conflict: 3,
   /** Like timeout(1). */
   timeout: 124,

@@ -92,10 +92,13 @@ export const POLICY_FLAGS: Command['flags'] = {
 
 const DAYS = { min: 1, max: 180 }
 
-/** Policy fields with two halves. A flag for one half leaves the other unchanged. */
+/**
+ * Policy fields with two parts, such as allow and block of commands. A flag for one part leaves the other
+ * unchanged.
+ */
 type Halves = Pick<TenantPolicy, 'commands' | 'packages' | 'templates'>
 
-/** Whether the flags name half of a field. `policyOf` then needs the current policy. */
+/** Whether the flags name a part of such a field. `policyOf` then needs the current policy. */
 export const namesHalf = (line: CommandLine): boolean =>
   [
     'allow-commands',

@@ -28,7 +28,7 @@ import './style/playground.css'
 
 const root = document.getElementById('app')
 if (root === null) throw new Error('index.html has no #app')
-// Both last as long as the page does.
+// These two work until the page is closed, so nobody ends them.
 followLinks()
 keepTime()
 render(<App />, root)

@@ -96,7 +96,7 @@ async function run(
   })
   const closed = new Promise<void>((resolveClosed) => child.once('close', () => resolveClosed()))
   const exited = once(child, 'exit') as Promise<[number | null, NodeJS.Signals | null]>
-  // A program that does not read its input may end before it is written.
+  // A program that does not read its input may end before the input is written.
   child.stdin.on('error', () => undefined)
   child.stdin.end(`${JSON.stringify(item)}\n`)
   const secrets = [item.secret, sessionsTokenFromSecret(item.secret), plane.key].filter(

@@ -11,8 +11,8 @@ import stat
 import sys
 
 FILE_MAX = 256 * 1024
-# Characters of JSON, in which a text can be six times as long. The output of an execution has at most 4 MiB,
-# of which the names of the files take the rest.
+# Characters of the answer's JSON, in which escapes can make a text six times as long. The output of an
+# execution has at most 4 MiB. The names of the files take the rest.
 TOTAL_MAX = 3 * 1024 * 1024
 FILES_MAX = 4000
 

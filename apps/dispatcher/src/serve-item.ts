@@ -93,7 +93,7 @@ async function serve(
   owned.defer(() => rm(workdir, { recursive: true, force: true }))
   const hold = owned.use(holdOf(redis, { environmentId: environment.id, sessionId, workId: item.id }))
   // Takes the session only after an accepted heartbeat. If another process has the lease of this item, this
-  // one must not take the session from an item that can answer.
+  // process cannot answer calls. So it must not take the session from an item that can.
   using _lease = plane.onLease(item, () => hold.take())
   const sandbox = openSessionSandbox({
     client,
@@ -114,7 +114,8 @@ async function serve(
   const worker = plane.client.beta.environments.work.worker({
     workdir,
     maxIdleMs: environment.max_idle_ms,
-    // The stores are in our sandboxes and not on this host (session-materials.ts).
+    // We sync the memory stores ourselves (session-materials.ts), because the agent changes them in our
+    // sandbox.
     memorySyncIntervalMs: null,
     tools(context) {
       const materials = materialise(context, workdir, sandbox, logger)

@@ -41,7 +41,7 @@ const TTL_MS = 24 * 3_600_000
 /** How long the sandbox of a session is remembered. After that, its agent is not told about a new one. */
 const SANDBOX_TTL_MS = 30 * 24 * 3_600_000
 
-/** Adds a holder. Killed dispatchers leave their entries, so that only the last 16 are kept. */
+/** Adds a holder. Keeps only the last 16, because killed dispatchers leave their entries. */
 const TAKE = `redis.call('RPUSH', KEYS[1], ARGV[1])
 redis.call('LTRIM', KEYS[1], -16, -1)
 return redis.call('PEXPIRE', KEYS[1], ARGV[2])`

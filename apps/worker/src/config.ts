@@ -194,7 +194,10 @@ export type WorkerConfig = ReturnType<typeof readConfig<typeof WORKER_FIELDS>>['
 /** The `provisioning` section. */
 export interface Provisioning {
   agentcore?: AgentcoreProvisionConfig | undefined
-  /** The subscription for the fleet's session pool, for the API and the command line. Workers create none. */
+  /**
+   * The settings with which the API and the command line create the fleet's session pool. Workers create no
+   * pool.
+   */
   azure?: AzureProvisionConfig | undefined
 }
 

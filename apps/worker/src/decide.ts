@@ -48,7 +48,7 @@ async function afterPolicyRefusal(taken: Taken, refusal: PolicyRefusal, deps: Wo
     next: 'end',
     outcome: outcomeWithoutRun(refusal.ending, refusal.reason, refusal.message),
     facts: { chargedAtMs: null, caps: null, retentionDays, templateId },
-    // An earlier owner may have been charged before it died.
+    // An owner that has died may have charged the attempt.
     settles: taken.mayHaveRun ? attemptKey(taken) : null,
   }
 }

@@ -2,7 +2,7 @@
  * Processes an execution and handles whatever the main path throws, so that every execution ends or has an
  * owner:
  *
- *   fenced                      → another worker owns it. A charge that came too late here is refunded
+ *   fenced                      → another worker owns it. This worker refunds its charge if no program began
  *   stopped by drain, lock lost → left as it is: the queue delivers it again
  *   anything else               → ends as our failure, once. If that fails too, the queue delivers it again
  */
@@ -31,7 +31,8 @@ export async function handleExecution(taken: Taken, deps: WorkerDeps): Promise<v
     await processExecution({ ...taken, begin }, deps)
   } catch (error) {
     if (isFenced(error)) {
-      // The new owner may have ended the attempt before this worker was charged. Then nobody else refunds it.
+      // The new owner may have ended the attempt before this worker charged it. Then nobody else refunds the
+      // charge.
       if (!mayHaveBegun) await deps.admission.refund(attemptKey(taken))
     } else if (!wasStopped(taken)) {
       deps.logger.error({ err: error, execution_id: taken.executionId }, 'an attempt failed on our side')

@@ -6,7 +6,7 @@
 import { fleetOf, type Backend, type WorkerId } from '@cofferdam/contract'
 import { repeat } from './periodic.ts'
 
-/** Half of the promised minute. The heartbeat timeout takes the other half. */
+/** Half of the promised minute. The other half covers the heartbeat timeout and the sweep itself. */
 export const JANITOR_MS = 30_000
 
 /** Starts the first round, and another one every `everyMs`. Disposing waits for rounds under way. */

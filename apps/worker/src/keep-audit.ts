@@ -3,7 +3,7 @@ import type { Retention } from '@cofferdam/store'
 import { repeat } from './periodic.ts'
 
 const EVERY_MS = 3_600_000
-/** A look at a bucket lists every object, and the store charges for each list. */
+/** A check of a bucket lists every object, and the bucket's provider bills each list request. */
 const BUCKET_EVERY_MS = 6 * EVERY_MS
 /** Faults in one log line. docs/operations/audit.md says how to list all of them. */
 const MAX_SHOWN = 10

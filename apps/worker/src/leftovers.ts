@@ -47,7 +47,10 @@ export function createLeftovers(deps: {
   const closing = new AbortController()
   const kept = new Map<SandboxRef, Promise<boolean>>()
 
-  /** Whether it is gone. Never rejects. */
+  /**
+   * Waits for the sandbox's regular end, then kills it until it is gone or the worker closes. Returns whether
+   * it is gone. Never rejects.
+   */
   async function endOf(ref: SandboxRef, ending: Promise<void> | undefined): Promise<boolean> {
     let isGone = (ending !== undefined && (await succeeds(ending))) || (await isKilled(ref))
     let pauseMs = deps.pauseMs ?? FIRST_PAUSE_MS

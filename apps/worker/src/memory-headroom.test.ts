@@ -26,7 +26,7 @@ it('returns all memory of an execution that this worker took twice', async () =>
   first.resolve()
   second.resolve()
   await Promise.all(both)
-  // With 600 MiB left over, a second execution of that size would find no room.
+  // If 600 MiB stayed reserved, an execution of that size would not fit.
   const ended = Promise.withResolvers<void>()
   const third = headroom.reserve({ ...taken, executionId: 'exe_2' } as unknown as Taken, () => ended.promise)
   expect(headroom.isFree()).toBe(true)

@@ -33,7 +33,7 @@ export interface BackendSwitch {
 export interface OpenBackends {
   backends: ReadonlyMap<string, Backend>
   executor: Executor
-  /** How sandboxes started since the worker's start. */
+  /** Counts of warm and cold starts since the worker's start. */
   starts: WarmCounts
   headroom: MemoryHeadroom
   sessions: Sessions

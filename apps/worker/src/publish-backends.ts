@@ -1,7 +1,7 @@
 /**
- * Publishes which backends work on this worker: one field of a hash of its cell (`backends` of the queue's
- * keys), renewed while it lives.
- * `GET /v1/backends` and `cofferdam doctor` ignore fields older than STALE_AFTER_MS.
+ * Publishes which backends work on this worker, as one field of a hash in the worker's cell (`backends` of
+ * the queue's keys). The worker renews the field while it lives. `GET /v1/backends` and `cofferdam doctor`
+ * ignore fields older than STALE_AFTER_MS.
  */
 import type { Backend, WorkerId } from '@cofferdam/contract'
 import { keysOf, offerOf, type Offer } from '@cofferdam/queue'
@@ -67,8 +67,8 @@ async function forgetStale(redis: Redis): Promise<void> {
 }
 
 /**
- * Turns reports into offers: one for each backend whose last probe succeeded and whose circuit breaker is
- * closed. Returns the same array until that changes. Executions then go to workers that can run them.
+ * Turns reports into offers: one for each backend whose last probe succeeded and whose circuit breaker is not
+ * open. The queue routes executions by these offers. Returns the same array until one of these facts changes.
  */
 export function createOffers({
   memory,

@@ -41,11 +41,17 @@ export async function endSession(backend: Backend, lease: SessionLease, signal: 
 }
 
 export interface SessionReaper extends AsyncDisposable {
-  /** Runs one round over all backends, or joins the current one. Resolves with the sessions it ended. */
+  /**
+   * Runs one round over all backends, or joins the current one. Resolves with the number of sessions that it
+   * ended.
+   */
   round(): Promise<number>
 }
 
-/** Starts a round every `tickMs`. Disposing stops a round. The rest stays overdue for another worker. */
+/**
+ * Starts a round every `tickMs`. Disposing stops the current round. Its remaining sessions stay overdue for
+ * another worker.
+ */
 export function createSessionReaper(deps: {
   backends: ReadonlyMap<string, Backend>
   sessions: SessionRegistry

@@ -154,7 +154,8 @@ export function createWorkspaces(deps: { redis: Redis; store: WorkspaceStore }):
           await remember(taken, name, { clean: false, held, inputs })
           for (const path of carried.removed) await sandbox.remove(path)
           if (carried.files.length > 0) await sandbox.write(carried.files)
-          // Separates this write from that of the request's files, so that each has its own size limit.
+          // Some backends send a write only with the next other call. This listing sends it now, so that the
+          // request's files, which follow, have a size limit of their own.
           if (carried.files.length > 0) await sandbox.list(['*'], 1)
           await remember(taken, name, { clean: false, held: carried.manifest, inputs })
         },

@@ -10,8 +10,8 @@ class CofferdamError(Exception):
     A program that fails is no such error: its result says how it ended.
 
     ``code`` names the failure, for example ``invalid_request``, ``queue_full`` or ``not_found``.
-    ``retry`` is ``never``, ``later`` (the same call may succeed in a moment) or ``elsewhere``.
-    ``status`` is the HTTP status. It is None when there was no answer.
+    ``retry`` is ``never``, ``later`` (the same call may succeed in a moment) or ``elsewhere`` (it may succeed
+    on another backend). ``status`` is the HTTP status. It is None when there was no answer.
     """
 
     def __init__(

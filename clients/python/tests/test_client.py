@@ -116,7 +116,7 @@ class Sessions(unittest.TestCase):
             files.remove("a.txt")
             self.assertEqual([one["path"] for one in files.files("deep")], ["deep/ö.bin"])
             self.assertIn("notebook", [one["key"] for one in client.sessions.list(tenant_id="acme")])
-            # The backend of this test has no snapshots. Those of microvm are in tests/e2e.
+            # This backend has no snapshots. tests/e2e/paused-sessions.long.test.ts tests those of microvm.
             for refused in (files.pause, files.resume, lambda: files.fork(["copy"])):
                 with self.assertRaises(CofferdamError) as raised:
                     refused()

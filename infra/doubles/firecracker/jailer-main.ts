@@ -1,9 +1,9 @@
 /**
- * Stands in for the binary `jailer` (Firecracker’s docs/jailer.md, src/jailer/src/env.rs):
- * `node jailer-main.ts CONFIG --id ID … -- FIRECRACKER-ARGUMENTS`. It checks its arguments, makes the tree,
- * copies the binary, makes and joins the group, and starts the VMM: as another user with `dropsUser`, in a
- * pid namespace with --new-pid-ns. It does not chroot, because the VMM’s double needs Node.js, and makes no
- * devices.
+ * Stands in for the binary `jailer` (Firecracker’s docs/jailer.md, src/jailer/src/env.rs): `node
+ * jailer-main.ts CONFIG --id ID … -- FIRECRACKER-ARGUMENTS`. It checks its arguments, makes the jail's
+ * folders, copies the binary, makes and joins the cgroup, and starts the VMM: as another user with
+ * `dropsUser`, in a pid namespace with --new-pid-ns. It does not chroot, because the VMM’s double needs
+ * Node.js, and makes no devices.
  */
 import { spawn } from 'node:child_process'
 import {

@@ -204,7 +204,7 @@ export function createVmm(options: { id: string; version: string }, underneath: 
       const isStarted = state !== 'Not started'
       if (rule.phase === 'before boot' && isStarted) return fault(FAULTS.afterBoot)
       if (rule.phase === 'after boot' && !isStarted) return fault(FAULTS.beforeBoot)
-      // This counts even if the call itself fails, because rpc_interface.rs sets boot_path first.
+      // The call counts even if it fails, because rpc_interface.rs sets boot_path first.
       if (rule.bootSpecific === true) isBootPath = true
       return (await calls[name]?.(given.body as never, path)) ?? fault('the double lacks this call')
     },

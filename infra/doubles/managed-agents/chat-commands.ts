@@ -15,7 +15,7 @@ export type ChatLine = { tool: ToolUse } | { message: string } | { wrong: string
 /** The longest line. A message of the service may be longer, but nobody types one. */
 const LINE_MAX = 10_000
 
-/** Reads a line. `wrong` says what a line that begins like a command lacks. */
+/** Reads a line. If it is too long or an incomplete command, `wrong` says why. */
 export function parseLine(line: string): ChatLine {
   if (line.length > LINE_MAX)
     return { wrong: `The line has ${line.length} characters. The limit is ${LINE_MAX}.` }

@@ -45,7 +45,7 @@ export interface SessionOptions {
 
 /** Record of one request that the double received. */
 export interface RequestRecord {
-  /** Such as `work.poll`. Null if there is no such route. */
+  /** Name of the route, such as `work.poll`. Null if no route matches. */
   route: string | null
   method: string
   path: string
@@ -133,7 +133,7 @@ export class ControlPlane {
     return session
   }
 
-  /** The resource that a session has for a store that exists. */
+  /** Describes a memory store as a resource of the session to which it is attached. */
   resourceOf(
     store: MemoryStore,
     options: Omit<MemoryStoreOptions, 'name' | 'memories'>,

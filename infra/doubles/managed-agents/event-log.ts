@@ -60,7 +60,7 @@ export class EventLog {
     this.#waiting.delete(wake)
   }
 
-  /** Makes every wait look again. */
+  /** Makes every wait check its condition again. */
   wake(): void {
     for (const wake of this.#waiting) wake()
   }

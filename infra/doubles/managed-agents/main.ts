@@ -14,7 +14,7 @@ if (!/^\d{1,5}$/.test(values.port)) {
   process.exit(2)
 }
 const double = await startManagedAgents({ port: Number(values.port) })
-// Handle the signals before the line is printed: its reader may end this process at once.
+// Handle the signals before the JSON line is printed: its reader may end this process at once.
 const stop = new AbortController()
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort())
 stop.signal.addEventListener('abort', () => void double.close().then(() => process.exit(0)), { once: true })

@@ -81,9 +81,9 @@ local function ownLease()
   return ends and tonumber(ends) > now
 end
 
--- A reservation without a lease belongs to a dead worker's attempt. Another worker will end and settle it, or
--- the worker died between ending and settlement. The audit rows tell which, so the counters are verified
--- again, at most every 10 s. usage.lua does the same.
+-- A reservation without a lease belongs to an attempt of a dead worker. Either another worker will end and
+-- settle the attempt, or the dead worker ended it but did not settle it. The audit rows tell which, so the
+-- counters are verified again, at most every 10 s. usage.lua does the same.
 local function recount()
   local live = redis.call('ZCOUNT', KEYS[6], '(' .. string.format('%.0f', now), '+inf')
   if redis.call('HLEN', KEYS[8]) <= live then return end

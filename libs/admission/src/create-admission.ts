@@ -118,8 +118,8 @@ export interface Admission {
   /** Sets the caps after a commit to Postgres. Throws `invalid_request`, `queue_unavailable`. */
   setCaps(tenantId: string, caps: TenantCaps): Promise<void>
   /**
-   * The same for caps that were read after `capsRev` returned `rev`. Sets nothing and returns false if other
-   * caps were set since. Throws like `setCaps`.
+   * Sets caps that were read after `capsRev` returned `rev`. If other caps were set since, sets nothing and
+   * returns false. Throws like `setCaps`.
    */
   setCapsSince(tenantId: string, caps: TenantCaps, rev: string): Promise<boolean>
   /** The rev of the caps in force, '' for none. Throws `queue_unavailable`. */

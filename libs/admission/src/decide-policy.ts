@@ -3,8 +3,9 @@
  * execution, not when it was enqueued, so that nothing runs after its tenant was switched off.
  *
  *   template (the agent's own, else the one named) ─► tenant ─► tier ─► environments agree ─►
- *   network fits it ─► the environment is provisioned ─► outputs can be encrypted if they must be ─►
- *   the commands are allowed ─► artifact limits are within the tenant's
+ *   network fits the environment ─► the environment is provisioned ─►
+ *   outputs can be encrypted if they must be ─► the commands are allowed ─►
+ *   artifact limits are within the tenant's
  */
 import {
   assertNever,

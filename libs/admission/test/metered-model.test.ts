@@ -116,7 +116,7 @@ describe('reservations', () => {
         /** Attempts of dead owners, running or recorded. */
         let orphans: Run[] = []
         /**
-         * What attempts are charged that were running when everything was lost. Redis adds it even beyond the
+         * Charges of the attempts that were running when everything was lost. Redis adds them even beyond the
          * limit.
          */
         const unreserved = { cpuMs: 0, cost: 0 }
@@ -175,7 +175,8 @@ describe('reservations', () => {
           } else if (what === 'life') {
             await open.redis.set(`cfd:{${tenantId}}:seeded`, 'another life')
           } else {
-            // Everything is gone. Running attempts continue and are counted again. Dead ones are unknown.
+            // Redis loses everything. Running attempts continue and are counted again. Attempts of dead
+            // owners are forgotten.
             for (const run of running) {
               if (run.admitted === null || run.admitted.serverRun === FORGOTTEN) continue
               run.admitted = { ...run.admitted, serverRun: FORGOTTEN }

@@ -100,8 +100,8 @@ describe('when Redis cannot be asked', () => {
     })
     expect(late).toMatchObject({ admitted: false, dimension: 'unknown' })
     for (const charge of charges) expect(await charge).toMatchObject({ admitted: true })
-    // Redis answers in order. When it answers a later call on the connection, the late call is done. After
-    // one more answer, it is also undone.
+    // Redis answers in order. Its first answer shows that it has executed the late call, and its second
+    // answer that the client has undone the call.
     for (let calls = 0; calls < 2; calls += 1)
       await vi.waitFor(() => slow.admission.usage(tenant), { timeout: 20_000 })
     expect(await next.admission.chargedAtMs(key)).toBeTypeOf('number')

@@ -21,7 +21,7 @@ import type { z } from 'zod'
 export type BackendDeps = AgentcoreDeps & AzureDeps
 
 interface Registration<Schema extends z.ZodType = z.ZodType> {
-  /** One sentence for people: what separates a program from the host here. */
+  /** One sentence for people: what separates a program from the host in this backend. */
   isolation: string
   /** The backend's own strict schema. `{}` must be valid if the backend needs no settings. */
   config: Schema

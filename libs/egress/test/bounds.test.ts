@@ -188,7 +188,8 @@ describe('the ledger', () => {
 
   it('has every reached host: a host that cannot be recorded any more is refused', async () => {
     await using origin = await startOrigin((_request, response) => response.end())
-    // Addresses are no names, and each port counts as a host, so max_names bounds neither.
+    // max_names limits neither addresses nor the ports of a name. The limit of 256 host:port pairs counts
+    // both.
     await using bridge = await startBridge({ config: { ...reachable(origin.port), max_names: 2 } })
     const status = async (host: string): Promise<string> =>
       (await getRaw(bridge.port, `http://${host}:${origin.port}/`)).slice(9, 12)

@@ -2,7 +2,10 @@ import { connect as connectTls } from 'node:tls'
 import { describe, expect, it } from 'vitest'
 import { openTunnel, startBridge, startTcpOrigin, until, type BridgeOptions } from './loopback-fleet.ts'
 
-/** Node's ClientHello for `servername`, as it arrives at an origin. Null when the gate held it back. */
+/**
+ * Returns Node's ClientHello for `servername` as it arrives at an origin, and the refusals. The ClientHello
+ * is empty if the proxy refused it.
+ */
 async function handshakeThrough(
   options: BridgeOptions,
   connectHost: string,

@@ -3,7 +3,10 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { expect, it } from 'vitest'
 import { openTunnel, startBridge, startOrigin, startTcpOrigin, until } from './loopback-fleet.ts'
 
-/** Sends `pieces` through a tunnel to a.example. Returns what came back until the end, and what arrived. */
+/**
+ * Sends `pieces` through a tunnel to a.example. Returns everything that came back, and the requests that
+ * reached the origin.
+ */
 async function through(pieces: (port: number) => string[], network: 'listed' | 'public' = 'listed') {
   await using origin = await startOrigin((request, response) => {
     request.resume().once('end', () => response.end(`for ${request.url}`))

@@ -22,7 +22,7 @@ export type Offer = ReadonlySet<string>
 
 /** Smaller amounts of MiB are left out, because every worker has them. */
 const LEAST_MIB = 256
-/** The same for seconds. */
+/** Shorter deadlines are left out too, because every worker offers them. */
 const LEAST_SECONDS = 60
 /** Amounts above this multiple of the least one are left out. */
 const LARGEST = 2 ** 30

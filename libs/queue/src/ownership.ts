@@ -11,13 +11,13 @@ import { fenced } from './fenced-write.ts'
 export interface Ownership {
   /** Aborts with the first StopReason. */
   readonly signal: AbortSignal
-  /** True once it is settled, put back, or fenced off. */
+  /** True once this worker has settled the execution, put it back, or was fenced off. */
   readonly over: boolean
-  /** Its last write is in flight. Only the answer tells whether this worker still owned it. */
+  /** The last write is in flight. Only its answer tells whether this worker still owned the execution. */
   readonly finishing: boolean
   /** Asks `process` to stop. This worker still owns the execution. */
   stop(reason: StopReason): void
-  /** Notes that another worker owns it. */
+  /** Notes that another worker owns the execution. */
   lose(why: string): void
   /**
    * After `flush`, ends the execution by `write`, and retries while Redis is away. `write` is an idempotent

@@ -59,12 +59,12 @@ export interface ProducerDeps {
   redactReason?: RedactReason
   /** Creates execution IDs. Default: IDs with the time of `now` and the cell of the connection. */
   ids?: () => ExecutionId
-  /** Version of the records that it writes. Default: that of this build. */
+  /** Version of the records that the producer writes. Default: that of this build. */
   recordVersion?: number
 }
 
 export interface TenantQueueLimits {
-  /** Share under contention, relative to 1. */
+  /** Share of the slots under contention, relative to the weights of other tenants. */
   weight: number
   /** Executions that hold a slot at once. Null for the default. */
   concurrency: number | null
@@ -83,15 +83,17 @@ export interface Producer extends AsyncDisposable {
   put(request: ExecutionRequest, options?: { traceparent?: string; awaitReply?: boolean }): Promise<Accepted>
   /** The current state. Null when Redis has never known the execution, or has deleted it. */
   get(id: ExecutionId): Promise<ExecutionState | null>
-  /** What it waits for, the strongest reason first. Empty once it has begun. Null as with `get`. */
+  /**
+   * What the execution waits for, the strongest reason first. Empty once it has begun. Null as with `get`.
+   */
   whyWaiting(id: ExecutionId): Promise<WaitFact[] | null>
   /** The request as it was put. Null when the execution has ended or Redis does not know it. */
   request(id: ExecutionId): Promise<ExecutionRequest | null>
-  /** The result. Null if it did not end in time. Throws not_found, or the signal's reason. */
+  /** The result. Null if the execution did not end in time. Throws not_found, or the signal's reason. */
   wait(id: ExecutionId, options: { timeoutMs: number; signal?: AbortSignal }): Promise<ExecutionResult | null>
   /** Events from the start or after `after`, until `ended` or until the signal aborts. Throws not_found. */
   events(id: ExecutionId, options: { after?: string; signal: AbortSignal }): AsyncIterable<StoredEvent>
-  /** `cancelled`: this call ended it. `cancelling`: its worker was told to stop. */
+  /** `cancelled`: this call ended the execution. `cancelling`: its worker was told to stop. */
   cancel(id: ExecutionId, reason?: string): Promise<'cancelled' | 'cancelling' | 'ended' | 'not_found'>
   /** Cancels one page of a tenant's executions, newest first. Continue with `next` until it is null. */
   cancelTenant(tenantId: string, asked: TenantCancel): Promise<CancelledPage>

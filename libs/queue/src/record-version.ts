@@ -16,18 +16,20 @@ export const RECORD_VERSION = 1
 export const readableWords = (version: number): string[] =>
   Array.from({ length: version - 1 }, (_, n) => `records=${n + 2}`)
 
-/** Word of a need, as a list to append. */
+/** Word that a need has for records of this version, as a list to append. Empty for version 1. */
 export const neededWord = (version: number): string[] => (version > 1 ? [`records=${version}`] : [])
 
 /** The version that a need asks for. */
 export const versionOfNeed = (need: string | null): number =>
   Number(/(?:^|,)records=(\d+)/.exec(need ?? '')?.[1] ?? 1)
 
-/** Adds the version to what is stored. */
+/** Adds the version to a request before it is stored. */
 export const withVersion = <T extends object>(request: T, version: number): T =>
   version > 1 ? { $v: version, ...request } : request
 
-/** Removes the version again. Throws `record_too_new` if this build cannot read it. */
+/**
+ * Removes the version from a stored request. Throws `record_too_new` if this build cannot read that version.
+ */
 export function withoutVersion<T extends object>(stored: T): T {
   if (!('$v' in stored)) return stored
   const { $v: version, ...request } = stored as T & { $v: unknown }

@@ -31,7 +31,10 @@ export interface Replies {
   expect(id: ExecutionId): Promise<void>
   /** Removes the expectation of an execution that was not accepted. */
   unexpect(id: ExecutionId): void
-  /** The result. Null when it did not end in time. Throws not_found, or the reason of an aborted signal. */
+  /**
+   * The result. Null when the execution did not end in time. Throws not_found, or the reason of an aborted
+   * signal.
+   */
   wait(
     id: ExecutionId,
     options: { timeoutMs: number; signal?: AbortSignal | undefined },

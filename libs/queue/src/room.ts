@@ -9,7 +9,7 @@ export interface Room {
   isFree(lane?: Lane): boolean
   /** True while less than half of the lane's memory is used, so that the lane could double what it runs. */
   isAmple(lane: Lane): boolean
-  /** Calls `listener` whenever the answer may have changed. */
+  /** Calls `listener` whenever the answer of isFree or isAmple may have changed. */
   onChange(listener: () => void): void
 }
 

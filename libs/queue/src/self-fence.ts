@@ -15,7 +15,7 @@ import { StopReason } from '@cofferdam/contract'
 import type { HeldExecution } from './create-taken.ts'
 
 export interface SelfFence {
-  /** Notes that Redis accepted a renewal of these, sent at `sentMs`. */
+  /** Notes that Redis accepted a renewal of the held executions, sent at `sentMs`. */
   renewed(held: Iterable<HeldExecution | null>, sentMs: number): void
   /** Stops executions that have gone without a renewal for too long. */
   check(held: readonly HeldExecution[]): void

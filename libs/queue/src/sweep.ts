@@ -14,7 +14,7 @@ export interface LostExecution {
   enqueuedAtMs: number
   startedAtMs: number
   worker: WorkerId
-  /** Null when it had not begun. */
+  /** Null when the execution had not begun. */
   ref: SandboxRef | null
   fence: number
 }

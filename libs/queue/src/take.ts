@@ -115,7 +115,7 @@ async function ownedOf(
   return held
 }
 
-/** The error of a record that only a later build can read. Throws all others. */
+/** Returns the error if only a later build can read the record. Throws any other error. */
 function tooNew(error: unknown): CofferdamError {
   if (isCofferdamError(error) && error.code === 'record_too_new') return error
   throw error

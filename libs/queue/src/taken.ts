@@ -32,7 +32,7 @@ export interface Taken {
   /** Starts at 1. Stays the same when a former owner died. */
   readonly attempt: number
   readonly fence: number
-  /** By Redis's clock, like all times here. */
+  /** By Redis's clock, like all times of this interface. */
   readonly enqueuedAtMs: number
   readonly takenAtMs: number
   readonly traceparent: string | null
@@ -78,19 +78,25 @@ export interface Taken {
   /** Ends this attempt, which is audited, and queues the next one. Throws like settle. */
   retry(record: AttemptRecord, info: EndingInfo): Promise<void>
   /**
-   * Requeues it before begin. Its tenant gets no further slot until `untilMs` (Redis's time). Throws like
-   * settle.
+   * Requeues the execution before begin. Its tenant gets no further slot until `untilMs` (Redis's time).
+   * Throws like settle.
    */
   defer(untilMs: number, why: string): Promise<void>
-  /** Requeues it before begin as the next of its agent. Only it waits until `untilMs`. Throws like settle. */
+  /**
+   * Requeues the execution before begin as the next one of its agent. Only this execution waits until
+   * `untilMs`. Throws like settle.
+   */
   putOff(untilMs: number, why: string): Promise<void>
   /**
-   * Requeues it before begin for a worker that has `need` (`needOf` in needs.ts). Returns false when no other
-   * kind of worker has `need`. This worker then keeps the execution and refuses it. Workers that left less
-   * than a minute ago count, because they may come back. Throws like settle.
+   * Requeues the execution before begin for a worker that has `need` (`needOf` in needs.ts). Returns false
+   * when no other kind of worker has `need`. This worker then keeps the execution and refuses it. Workers
+   * that left less than a minute ago count, because they may come back. Throws like settle.
    */
   route(need: string): Promise<boolean>
-  /** Requeues it before begin as the next of its agent. Throws like settle, and `conflict` after begin. */
+  /**
+   * Requeues the execution before begin as the next one of its agent. Throws like settle, and `conflict`
+   * after begin.
+   */
   giveBack(): Promise<void>
 }
 

@@ -25,7 +25,10 @@ const EXAMINED_IDS = 20_000
 export interface TenantTurn {
   lane: Lane
   kind: string
-  /** Slot seconds, divided by its weight, that the tenant used at this kind. Lower ones go first. */
+  /**
+   * Slot seconds that the tenant used at this kind, divided by the tenant's weight. The lowest value goes
+   * first.
+   */
   virtualTime: number
   /** Virtual time of the kind: that of the tenant served last. */
   clock: number
@@ -41,7 +44,7 @@ export interface TenantFigures {
   delayed: number
   /** Holding a slot: released to the workers, or running there. */
   running: number
-  /** Milliseconds since 1970. Null when it is not parked. */
+  /** Milliseconds since 1970. Null when the tenant is not parked. */
   parkedUntilMs: number | null
   weight: number
   concurrency: number

@@ -2,12 +2,15 @@
 import type { TenantFigures, TenantTurn } from './tenant-figures.ts'
 
 export interface TenantStanding {
-  /** Its part of the weights of all tenants that want work, 0 to 1. 0 if it is parked and runs nothing. */
+  /**
+   * The tenant's part of the weights of all tenants that want work, 0 to 1. 0 if it is parked and runs
+   * nothing.
+   */
   dueShare: number
   /**
-   * Its virtual time minus the clock of the kind of worker, in slot seconds divided by weight. A positive
-   * value means that it got more than its due. This is the smallest value over the lanes in which it waits,
-   * and over all kinds. If it waits in no lane, all lanes count. Null before its first turn.
+   * The tenant's virtual time minus the clock of the kind of worker, in slot seconds divided by weight. A
+   * positive value means that it got more than its due. This is the smallest value over the lanes in which it
+   * waits, and over all kinds. If it waits in no lane, all lanes count. Null before its first turn.
    */
   virtualLag: number | null
   /** 1 for the tenant that is served next. Null for one that cannot be served now. */

@@ -16,7 +16,7 @@ export interface WorkerKind {
 /** The kind of workers without `offers`, which take every execution. */
 export const ANY_KIND: WorkerKind = { name: '', offers: '*' }
 
-/** The kind of a worker whose backends offer this, independent of their order. */
+/** The kind of a worker whose backends have these offers, in any order. */
 export function kindOf(offers: readonly Offer[]): WorkerKind {
   const lines = offers.map((words) => [...words].toSorted().join(',')).toSorted()
   const strongest = ISOLATIONS.findLastIndex((level) =>

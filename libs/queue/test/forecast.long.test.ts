@@ -190,7 +190,8 @@ describe('position and ETA', () => {
     for (const tenant of ['large', 'small'])
       await producer.setTenantLimits(tenant, { weight: 1, concurrency: 100, max_queued: null })
     const large: Tenant = { tenant: 'large', weight: 1, agents: 3, ms: [310, 490, 370, 430] }
-    // Each large run length is known, but almost all of the last hundred runs were small.
+    // The queue has seen every run length of `large`, but almost all of the last hundred runs were those of
+    // `small`.
     const learnt = await put(producer, [large], 20)
     await clock.runUntil(learnt)
     clock.endAll()

@@ -242,7 +242,7 @@ describe('putting an execution back', () => {
     expect((await producer.stats()).lanes.interactive).toMatchObject({ delayed: 2, queued: 0, running: 0 })
     expect(await producer.cancel(cancelled.execution_id)).toBe('cancelled')
 
-    // Tells Redis that the ten minutes are over. The execution comes before later ones of its agent.
+    // Tells Redis that the ten minutes are over. `first` then comes before later executions of its agent.
     const holder = await put('holds')
     await vi.waitFor(() => expect(starts).toContain('holds'), 20_000)
     isFull = false

@@ -1,6 +1,6 @@
 /**
- * What the owner of an execution keeps for the next owner. It is refused if the execution is no longer its
- * own.
+ * What the owner of an execution keeps for the next owner. Keeping is refused once another worker owns the
+ * execution.
  */
 import { newExecutionId } from '@cofferdam/contract'
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest'

@@ -42,7 +42,8 @@ it('takes again when Redis is back, with and without its data', async () => {
   await runs()
   for (durable of [true, false]) {
     await server.stop()
-    // The length of the outage is what is tested, and nothing can be asked meanwhile.
+    // A fixed pause, because the length of the outage matters. Meanwhile there is no server that the test
+    // could ask.
     await pause(AWAY_MS)
     server = await startRedis({ dataDir, durable })
     await runs()

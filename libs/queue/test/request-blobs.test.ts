@@ -36,7 +36,10 @@ const refuse = (tenant: string): Promise<void> =>
   bench.producer().setTenantLimits(tenant, { weight: 1, concurrency: null, max_queued: 0 })
 
 type Enqueue = Redis['evalsha']
-/** A producer whose enqueues go through `around`. Other scripts (its server's run ID) use EVAL. */
+/**
+ * A producer that calls `around` for each enqueue. It enqueues by EVALSHA, but reads the server's run ID by
+ * EVAL, which does not go through `around`.
+ */
 function producerWith(around: (enqueue: () => Promise<unknown>) => Promise<unknown>): Producer {
   const connect = (role: 'producer' | 'subscriber'): Redis =>
     owned.adopt(connectRedis(bench.url, role), (redis) => redis.disconnect())

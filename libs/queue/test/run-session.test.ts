@@ -1,4 +1,7 @@
-/** Executions that share a sandbox with their run by default: which, in which order, on which worker. */
+/**
+ * Executions of a run that share a sandbox although they name no session: which do, in which order, on which
+ * worker.
+ */
 import type { Accepted, ExecutionId, ExecutionRequest, WorkerId } from '@cofferdam/contract'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import type { Producer, Taken } from '../src/index.ts'

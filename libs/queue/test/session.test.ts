@@ -351,8 +351,8 @@ describe('many waiting session executions of one tenant', () => {
       const producer = bench.producer()
       const ran: Ran[] = []
       const starts: string[] = []
-      // Heavy executions wait while this gate is closed: during a put of the light tenant, and again once it
-      // starts.
+      // Heavy executions wait while this gate is closed: during a put of the light tenant, and again once its
+      // execution has started.
       let service = gate()
       let held = 0
       service.open()

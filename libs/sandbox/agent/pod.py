@@ -49,7 +49,8 @@ def configure(connection):
 
 
 def hello(connection, server):
-    """The agent's options, and the Listener of a session or None. None if the peer is no worker.
+    """Returns the agent's options and the session's Listener, which is None without a session. Returns only
+    None if the peer is no worker.
 
     Reads byte by byte, because later bytes belong to the agent.
     """

@@ -32,7 +32,7 @@ const GRACE_MIN_MS = 100
 interface Run {
   startedMs: number
   watch: RunWatch | null
-  /** Set when it has ended with an exit. */
+  /** Set when the run has ended with an exit. */
   usage: Usage | null
 }
 

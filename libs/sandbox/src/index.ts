@@ -60,7 +60,7 @@ export interface RunResult {
   /** At most `limits.stdout_bytes` and `limits.stderr_bytes`, read as UTF-8. */
   stdout: string
   stderr: string
-  /** Whether output beyond these limits was dropped. */
+  /** Whether output beyond limits.stdout_bytes and limits.stderr_bytes was dropped. */
   truncated: { stdout: boolean; stderr: boolean }
   /** The deadline that passed while the program ran. */
   timedOut: 'soft' | 'hard' | null

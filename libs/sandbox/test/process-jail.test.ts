@@ -55,7 +55,7 @@ async function run(
   return { exit, ...seen }
 }
 
-/** Each line: the attempt, and the errno name, `killed`, or the result. */
+/** Prints one line for each attempt: its name, and then the name of an errno, `killed`, or the result. */
 const ATTACKS = `
 import ctypes, errno, os, platform, resource, socket
 libc = ctypes.CDLL(None, use_errno=True)

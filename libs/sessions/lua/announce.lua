@@ -4,10 +4,10 @@
 --       2 tenant   zset, as in keep
 -- ARGV  1 owner  2 entry, '' when it ended  3 busy  4 member of the tenant's zset  5 creation time, ms
 --       6 how long it is listed, ms
--- Returns {'shown'} | {'removed'} | {'other'}: it is claimed, is kept by fence, or belongs to another worker
+-- Returns {'shown'} | {'removed'} | {'other'}: it is claimed, has an entry from keep, or is another worker's
 -- Invariants
---   - A session that is claimed or kept by fence is never overwritten. A forgotten session (a fence without
---     an entry) may be overwritten: it was paused, and its worker has resumed it.
+--   - A session that is claimed or has an entry from keep is never overwritten. A forgotten session (a fence
+--     without an entry) may be overwritten: it was paused, and its worker has resumed it.
 --   - A former owner that announces the end does not remove what a later owner lists.
 -- Complexity O(log n) for n sessions of the tenant.
 

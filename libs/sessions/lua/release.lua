@@ -1,4 +1,4 @@
--- release: ends a lease and keeps the entry. Does nothing for a holder that lost it.
+-- release: ends a lease and keeps the entry. Does nothing for a holder that lost the lease.
 --
 -- KEYS  1 session  hash, as in claim
 -- ARGV  1 fence

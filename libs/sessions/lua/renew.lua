@@ -5,7 +5,7 @@
 -- Returns {'renewed', 1 if its entry exists, otherwise 0} | {'lost'}
 --         | {'gone'}: the server does not know the session, so it lost its data
 -- Invariants
---   - An expired lease that nobody else claimed is extended. The holder decides whether it still works.
+--   - An expired lease that nobody else claimed is extended. The holder itself decides whether to go on.
 -- Complexity O(1).
 
 local fence = redis.call('HGET', KEYS[1], 'fence')

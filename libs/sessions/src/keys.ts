@@ -14,7 +14,9 @@ export const keys = {
   session: (name: SessionName): string => `${prefix(name.tenantId)}session:${memberOf(name)}`,
   /** Sessions of a tenant by creation time. */
   tenant: (tenantId: string): string => `${prefix(tenantId)}sessions`,
-  /** Sessions of a backend by the time of their next check. `overdue` may set it after the deadline. */
+  /**
+   * Sessions of a backend by the time of their next check. `overdue` may move that time past the deadline.
+   */
   due: (redis: Redis, backend: string): string => `${cellOf(redis).tag}:sessions-due:${backend}`,
 }
 

@@ -1,7 +1,8 @@
 /**
  * Calls the Lua scripts, each with a deadline after which it throws `queue_unavailable`. A call may still run
- * after its deadline. That is safe: all scripts except `claim` act for one fence, and a late claim is
- * released when its answer arrives.
+ * after its deadline. That is safe: a late claim is released when its answer arrives, and a late announcement
+ * is shown for a minute at most. Every other script changes nothing if the fence or the state that it expects
+ * has changed.
  */
 import { readFileSync } from 'node:fs'
 import { CofferdamError } from '@cofferdam/contract'

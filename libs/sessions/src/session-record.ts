@@ -63,7 +63,10 @@ export const deadlineOf = (entry: SessionEntry): number =>
 
 export interface SessionRecord {
   info: SessionInfo | null
-  /** Its entry is from a release with another format. It is neither shown here nor changed. */
+  /**
+   * The session's entry is from a release with another format. This release neither shows nor changes the
+   * entry.
+   */
   isForeign: boolean
   /** End of its current lease, in milliseconds. Null while nobody holds it. */
   heldUntilMs: number | null

@@ -25,8 +25,8 @@ afterAll(async () => {
 
 const FAR = Date.now() + 3_600_000
 /**
- * Short enough to end while the test waits. A call may still take a third of it, and the machine may stall
- * for longer.
+ * Short, because a test waits for the end of a lease. Not shorter, because a call may take only a third of
+ * it, and a busy machine may stall.
  */
 const LEASE_MS = 2400
 
@@ -130,7 +130,7 @@ describe('a lease', () => {
     const name = freshName()
     const first = await a.claim(name)
     await first.keep(entryAt(first.nextEpoch, FAR))
-    // As after a suspended process: the lease is over, and its holder has not noticed.
+    // As if the process had been suspended: the lease is over, and its holder has not noticed.
     await a.redis.hset(sessionKey(name), 'till', 0)
     await using second = await b.claim(name)
     const entry = entryAt(second.nextEpoch, FAR)

@@ -68,7 +68,7 @@ export function keyConditions(filter: InvocationFilter): Condition[] {
   if (filter.from !== undefined) {
     const fromMs = instant('from', filter.from)
     // A row expires 1 to 180 days after its execution was created. So Postgres can skip the partitions that
-    // expire on that day or before it.
+    // expire on the first day of the range or before it.
     found.push(sql`execution_id >= ${firstUuidAt(fromMs)}`, sql`expires_on > ${dateOf(fromMs)}`)
   }
   if (filter.to !== undefined) {

@@ -22,7 +22,7 @@ const MAGIC = Buffer.from('CFDS\x01')
 export const HEADER_BYTES = MAGIC.length + 1 + ID_BYTES + SALT_BYTES
 export const STORED_CHUNK_BYTES = CHUNK_BYTES + TAG_BYTES
 
-/** Owner and location of the bytes. Both must be the same when they are read. */
+/** Owner and location of the bytes. A reader must name the same ones as the writer. */
 export interface SealedLocation {
   tenant: string
   location: string

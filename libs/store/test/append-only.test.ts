@@ -172,8 +172,8 @@ describe('row-level security', () => {
   })
 
   it("cannot be left by taking another role from the app's role", async () => {
-    // If the login user may take both roles, a statement injected under the app's role may, too. So this
-    // login user has only cofferdam_app and is no superuser.
+    // This login user has only cofferdam_app and is no superuser. If a login user may take both roles, a
+    // statement injected under the app's role can switch to the other role.
     await t.owner(`create role reader_${process.pid} login in role cofferdam_app`)
     try {
       await expect(

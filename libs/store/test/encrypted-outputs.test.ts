@@ -48,7 +48,7 @@ const onDisk = (): string =>
     .map((name) => readFileSync(join(t.blobDir, name), 'latin1'))
     .join('\n')
 
-/** Every row of the database as text. */
+/** Every result and every audit row as text. */
 async function inPostgres(): Promise<string> {
   const { rows } = await t.owner(
     `select row_to_json(r)::text as row from results r

@@ -69,7 +69,7 @@ it('the store keeps the text of a row whose answer was lost, and deletes that of
   await recording
   isDeaf = false
 
-  // The outbox repeats a record like this.
+  // The outbox does the same: it stores the record again.
   expect(await store.record(record)).toEqual({ inserted: false })
   expect((await t.store.findAttempt(id, 1))?.result).toMatchObject({ stdout: TEXT, stdout_truncated: false })
   const blobs = readdirSync(t.blobDir, { recursive: true }).filter((path) => String(path).includes(`${id}/`))

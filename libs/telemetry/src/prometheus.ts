@@ -20,7 +20,7 @@ import { temporalityOf } from './temporality.ts'
 /** Enough for our labels, which are closed sets: the largest is 15 endings by 12 backends. */
 export const SERIES_PER_INSTRUMENT = 256
 
-/** A reader that hangs must not block the scrape. Prometheus gives up after 10 s. */
+/** An instrument's callback that hangs must not block the scrape. Prometheus gives up after 10 s. */
 const COLLECT_TIMEOUT_MS = 2000
 
 const TEXT = 'text/plain; version=0.0.4; charset=utf-8'
@@ -43,7 +43,7 @@ export class PrometheusReader extends MetricReader {
     this.#exemplars = exemplars
   }
 
-  /** If a reader fails, its metric is missing and the others are rendered. */
+  /** If an instrument's callback fails, its metric is missing and the others are rendered. */
   async text(isOpen: boolean): Promise<string> {
     const { resourceMetrics } = await this.collect({ timeoutMillis: COLLECT_TIMEOUT_MS })
     const form = isOpen ? { isOpen, exemplars: this.#exemplars } : CLASSIC

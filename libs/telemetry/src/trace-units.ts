@@ -5,7 +5,7 @@
  *   span starts  without a parent in this process ─► starts a unit, as its root
  *                consumer span of an attempt      ─► the same, even if its producer is in this process
  *                below a span of an open unit     ─► belongs to it, even if its parent came as a traceparent
- *   span ends    in an open unit ─► held; if it is the root ─► decided, passed on, dropped
+ *   span ends    in an open unit ─► held; if it is the root ─► decided, then passed on or dropped
  *                in no open unit ─► follows the decision of its trace
  *
  * A unit takes at most SPANS_PER_UNIT spans. Further ones follow the decision of their trace. If more than

@@ -206,7 +206,7 @@ describe('when the endpoint is down', () => {
     expect(warn).toHaveBeenCalled()
     receiver.answer = 200
     await execution(telemetry.tracer('t'))
-    await telemetry.forceFlush() // dropped: the pause is not over
+    await telemetry.forceFlush() // dropped: the exporter still pauses
     expect(receiver.spans).toEqual([])
     nowMs += 5001
     await execution(telemetry.tracer('t'))

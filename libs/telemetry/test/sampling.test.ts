@@ -175,7 +175,7 @@ describe('sampling', () => {
     expect(early.length).toBeGreaterThanOrEqual(10_000 - 8192)
     expect(early.length).toBeLessThan(10_000 - 8192 + 101)
     for (const root of roots) root.end()
-    // Roots of spans that were sent early are also sent. The others were successful and are dropped.
+    // A root is sent if its children were sent early. The other traces were successful and are dropped.
     expect(new Set(await sentNames())).toEqual(new Set(['root']))
   })
 

@@ -1,4 +1,6 @@
-/** A workspace store in memory. `contend` runs before each commit, as another replica would. */
+/**
+ * A workspace store in memory. `contend` runs once, before the next commit, and can act as another replica.
+ */
 import type { Manifest, WorkspaceStore } from '@cofferdam/contract'
 import { manifestOf, revisionOf, sha256Of } from '@cofferdam/workspace-sync'
 

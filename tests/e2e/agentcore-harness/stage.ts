@@ -152,7 +152,7 @@ async function endSessions(
   }
 }
 
-/** Deletes every tenant, even if one of them fails. Throws afterwards. */
+/** Deletes every tenant, even if one of them fails. Then throws the failures, if there were any. */
 async function takeDown(provisioner: AgentcoreProvisioner, tenants: readonly StagedTenant[]): Promise<void> {
   const failures: unknown[] = []
   for (const { id } of tenants) await provisioner.remove(id).catch((error: unknown) => failures.push(error))

@@ -151,7 +151,7 @@ for pid in {1, os.getppid(), *others} if what == "processes" else ():
 if what == "processes":
     leave("nice of all", lambda: libc.setpriority(2, os.getuid(), 7))
     leave("ioprio of all", lambda: libc.syscall(251 if X64 else 30, 3, os.getuid(), (3 << 13) | 0))
-# The same for this process.
+# Changes what this process itself would pass on.
 os.environ["LEFT"] = name
 os.umask(0)
 os.nice(3)

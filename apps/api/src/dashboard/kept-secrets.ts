@@ -28,7 +28,7 @@ const keptSchema = z.object({
 export interface Kept {
   keyId: string
   madeMs: number
-  /** When its use was last written down. */
+  /** When a use of the secret was last recorded. */
   seenMs: number
 }
 
@@ -38,7 +38,7 @@ export interface KeptSecrets {
   make(keyId: string, nowMs: number, ttlMs: number): Promise<string>
   /** Null when the text is not one of our secrets, or the secret has ended. */
   read(secret: string): Promise<Kept | null>
-  /** Reads and ends a secret in one step: of two callers with the same one, only one gets it. */
+  /** Reads and ends a secret in one step, so of two callers with the same secret only one gets its entry. */
   take(secret: string): Promise<Kept | null>
   /** Records a use of the secret, which then ends in `ttlMs`. Never brings back a secret that has ended. */
   renew(secret: string, kept: Kept, ttlMs: number): Promise<void>
@@ -56,7 +56,7 @@ export function createKeptSecrets(
   const placesOf = (keyId: string): string => `cfd:ui:${kind}-of:${keyId}`
   const asked = <T>(call: Promise<T>): Promise<T> => boundedAnswer(call, REDIS_MS, 'Redis')
 
-  /** Ends those of `hashes` and removes them from the key's set. */
+  /** Ends the secrets with these `hashes` and removes them from the key's set. */
   async function drop(keyId: string, hashes: readonly string[]): Promise<void> {
     if (hashes.length === 0) return
     await asked(Promise.all(hashes.map((hash) => redis.del(placeOf(hash)))))

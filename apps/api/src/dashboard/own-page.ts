@@ -9,7 +9,7 @@ import type { FastifyRequest } from 'fastify'
 
 const LOOPBACK_NAME = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/i
 
-/** The header that a page of another origin cannot send without a preflight, which nobody here answers. */
+/** The header that a page of another origin cannot send without a preflight, which the API does not grant. */
 export const PAGE_HEADER = 'x-cofferdam-ui'
 
 /**

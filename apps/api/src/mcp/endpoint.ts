@@ -86,7 +86,7 @@ function goneBeforeAnswer({ raw }: FastifyReply): AbortSignal {
   return gone.signal
 }
 
-/** Everybody may open a connection and list what there is. */
+/** Methods that need no scope: any caller may open a connection and list what there is. */
 const FREE: ReadonlySet<string> = new Set([
   'initialize',
   'ping',

@@ -1,6 +1,6 @@
 /**
  * `notifications/cancelled` of clients of the 2025 revisions. Over HTTP the notification is a request of its
- * own, which any replica may get. So Redis stores under the name of a call which execution it began.
+ * own, which any replica may get. So Redis maps the name of a call to the execution that the call began.
  *
  *   the call was accepted first:    Redis has the execution ID ─► the notification reads it ─► cancel
  *   the notification came first:    Redis has CANCELLED ─► the call reads it ─► cancel

@@ -21,7 +21,7 @@ import { sessionArgument } from './program-arguments.ts'
 import { defineTool, type ToolCall } from './tool.ts'
 import { liveResult } from './tool-result.ts'
 
-/** Text of a file in an answer. The link has all of it. */
+/** The most bytes of a file's text in an answer. The link has the whole file. */
 const TEXT_BYTES = 32 * 1024
 const IMAGE_BYTES = 1024 * 1024
 

@@ -101,7 +101,7 @@ export interface OAuthSettings {
   jwksUrl: string | undefined
   algorithms: string[]
   tenantClaim: string
-  /** Values of the tenant claim. Undefined: each value is the ID of a tenant. */
+  /** The tenant for each value of the tenant claim. Undefined: each value is itself the ID of a tenant. */
   tenants: ReadonlyMap<string, string> | undefined
   /** Undefined: tokens name no agent. */
   agentClaim: string | undefined

@@ -20,7 +20,7 @@ export interface ResourceServer {
   challenge(error: { word: 'invalid_token' | 'insufficient_scope'; description: string } | null): string
   /** The document of RFC 9728. */
   metadata: Record<string, unknown>
-  /** Paths of the document: that of the resource, and that of the host. */
+  /** Paths under which the document is served: with the path of the resource, with /mcp, and with neither. */
   metadataPaths: string[]
 }
 

@@ -161,7 +161,7 @@ export function audit(app: App, context: RouteContext): void {
       const { wait = 0, cursor = 'now', ...asked } = request.query
       const tenantId = tenantFilter(request, asked.tenant_id)
       const list = { list: 'feed', tenantId }
-      // A feed without a cursor starts at one of these words.
+      // Instead of a cursor, a caller may send one of these words. The default is now.
       const isWord = cursor === 'now' || cursor === 'beginning'
       const start = isWord ? cursor : ((await context.cursors.open(list, cursor)) ?? cursor)
       const filter = filterOf(asked, tenantId)

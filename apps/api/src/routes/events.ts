@@ -1,4 +1,7 @@
-/** GET /v1/tenants/{id}/policy/events, and GET /v1/events: the same of all tenants and of the fleet. */
+/**
+ * GET /v1/tenants/{id}/policy/events: changes of one tenant. GET /v1/events: changes of all tenants and of
+ * the fleet.
+ */
 import type { FleetEvent } from '@cofferdam/store'
 import { z } from 'zod'
 import { tenantFilter } from '../authenticate.ts'

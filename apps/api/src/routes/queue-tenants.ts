@@ -38,7 +38,7 @@ export function queueTenants(app: App, context: RouteContext): void {
   app.get(
     '/queue/tenants',
     {
-      // It shows the load of all tenants.
+      // Only for admin keys, because the answer shows the load of all tenants.
       config: { admin: true },
       schema: {
         operationId: 'listQueueTenants',

@@ -65,7 +65,7 @@ export function queue(app: App, context: RouteContext): void {
   app.get(
     '/queue',
     {
-      // It shows the load of all tenants.
+      // Only for admin keys, because the answer shows the load of all tenants.
       config: { admin: true },
       schema: {
         operationId: 'getQueue',

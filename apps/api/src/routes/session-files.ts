@@ -103,7 +103,7 @@ export function sessionFiles(app: App, context: RouteContext): void {
     },
   )
 
-  // This route has its own scope, because all other routes accept JSON bodies only.
+  // This route has a fastify scope of its own, because all other routes must accept JSON bodies only.
   void app.register(async (scope) => {
     const raw = scope as App
     raw.addContentTypeParser('application/octet-stream', context.readBody)

@@ -199,7 +199,7 @@ function addCallbackSecret(app: App, context: RouteContext): void {
 export async function revokeKey(context: RouteContext, request: FastifyRequest, id: string): Promise<void> {
   await context.store.keys.revoke(id, actorOf(request))
   context.keys.forget(id)
-  // Without Redis, the next request of such a browser finds that the key is gone.
+  // If Redis does not answer, these sign-ins end at their next request, which finds no key.
   await context.signIns.forget(id).catch((error: unknown) => {
     request.log.warn({ err: error, key_id: id }, 'sign-ins of a revoked key were not removed')
   })

@@ -66,7 +66,7 @@ interface CancelledTotal {
   cancelling: number
 }
 
-/** Cancels, page by page, all executions of the tenant that are in that state at the start. */
+/** Cancels, page by page, all executions of the tenant that are in asked.state when the call begins. */
 export async function cancelTenant(
   api: ApiConnection,
   tenant: string,

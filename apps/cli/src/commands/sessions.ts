@@ -171,7 +171,7 @@ async function put({ api, words: [session, from = '', to], query, context }: Cal
   tell(context, await api.call('PUT', withQuery(target, query), bytes), 'Written.')
 }
 
-/** Reports that it is done, or which execution will do it. */
+/** Reports that the operation is done, or which execution will do it. */
 function tell({ terminal }: Context, answer: unknown, done: string): void {
   const accepted = answer === undefined ? null : parse(acceptedSchema, answer, 'the answer')
   terminal.value(accepted ?? { ok: true })

@@ -30,7 +30,7 @@ export function keptDraft(keyId: string): Draft | null {
     const kept = JSON.parse(sessionStorage.getItem(NAME) ?? 'null') as { keyId: string; draft: Draft } | null
     if (kept?.keyId === keyId) return kept.draft
   } catch {
-    // The browser forbids storage, or somebody else wrote there.
+    // The browser forbids storage, or other code stored a text that is not JSON.
   }
   forgetDraft()
   return null

@@ -33,7 +33,7 @@ function within(timeoutMs: number, { stdin = '{}', ...rest }: ToolPlan): ToolPla
   return { ...rest, stdin: JSON.stringify({ ...(JSON.parse(stdin) as object), timeout_ms: timeoutMs }) }
 }
 
-/** Runs it, and fails if that takes much longer than its limit. Default: a second. */
+/** Runs the tool with this limit for a search (default: a second). Fails if the call takes 10 s. */
 async function bounded(tool: ToolName, input: object, limitMs = 1000): Promise<ToolAnswer> {
   const begun = performance.now()
   const answer = await session.answer(within(limitMs, plan(tool, input)))

@@ -35,7 +35,8 @@ const line = fc.integer({ min: -2, max: 5 })
 
 const command = fc.constantFrom(
   'cd d',
-  // Never above the base: what is written there would stay, and the other side would find it.
+  // Never above the base. A file written there would stay, and the SDK's and our toolset would see each
+  // other's files.
   'cd <base>',
   'cd <base>/outside',
   'pwd',

@@ -87,7 +87,7 @@ function withinTime<T>(ms: number, work: () => T): T | null {
   try {
     return CALL.runInContext(createContext({ work }), { timeout: ms }) as T
   } catch (error) {
-    // The error comes from the other context, where Error is another class.
+    // The error comes from the context of node:vm, where Error is another class.
     if (types.isNativeError(error) && 'code' in error && error.code === 'ERR_SCRIPT_EXECUTION_TIMEOUT')
       return null
     throw error

@@ -19,7 +19,8 @@ export interface CellRequests {
   call(name: ToolName, given: ToolArguments, signal: AbortSignal, more?: CallMore): Promise<ToolResult>
   /**
    * Sends one request. `most` bounds the bytes of the answer; `before`: nothing of the execution has begun.
-   * Throws `sandbox_lost` if the interpreter is gone, the cell's own error, and what calls throw.
+   * Throws `sandbox_lost` if the session's Python process is gone, the cell's own error, and what calls
+   * throw.
    */
   ask(request: object, most: number, signal: AbortSignal, when?: 'before'): Promise<Answer>
   /** Like `ask`, but sends the request again, with a new nonce, if its answer was lost. */
@@ -32,7 +33,9 @@ export interface CellRequests {
 
 export const newNonce = (): string => randomBytes(12).toString('hex')
 
-/** Requests to the cell of one session. `onGone` is called when its interpreter has died. */
+/**
+ * Requests to the cell of one session. `onGone` is called when the session's Python process is found dead.
+ */
 export function createCellRequests(service: DataPlane, id: SessionPlace, onGone: () => void): CellRequests {
   const tag = randomBytes(6).toString('hex')
   let files = 0

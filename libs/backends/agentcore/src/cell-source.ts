@@ -51,8 +51,8 @@ __cofferdam_ready__()
 }
 
 /**
- * The folder of our modules, in the interpreter's start folder. The paths of the file tools are relative to
- * that folder too.
+ * The folder of our modules, below the folder in which the session's Python starts. The file tools resolve
+ * their paths against that start folder too.
  */
 const folderOf = (nonce: string): string => `.cofferdam-${nonce}`
 

@@ -86,7 +86,9 @@ export async function consumeStream(
   return { ...held, exitCode: held.isError ? 1 : 0, [held.isError ? 'stderr' : 'stdout']: text }
 }
 
-/** Yields the same events, and also ends after a pause if `isWhole` says that nothing is missing. */
+/**
+ * Yields the events of `stream`. Ends with it, or after a pause if `isWhole` says that nothing is missing.
+ */
 async function* endingAfter<T>(stream: AsyncIterable<T>, isWhole: () => boolean): AsyncGenerator<T> {
   const events = stream[Symbol.asyncIterator]()
   const late = new Error('nothing follows')

@@ -23,7 +23,7 @@ export interface ForgottenParts {
   backend: string
   service: Pick<DataPlane, 'stop'>
   afterMs: number
-  /** Whether this fleet gives such names to kept sessions. */
+  /** Whether this fleet gives kept sessions names of this form. */
   isKept: (name: string) => boolean
   logger: BackendLogger
 }

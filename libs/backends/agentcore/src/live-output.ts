@@ -1,6 +1,6 @@
 /**
- * Passes a program's output on: pieces while it runs, and the rest at its end. Both come from the cell. The
- * answer repeats every piece; an answer that does not is refused.
+ * Passes a program's output on: pieces while it runs, and the rest at its end. Both come from the cell (our
+ * program in the session). The answer repeats every piece; an answer that does not is refused.
  */
 import { createHash, hash } from 'node:crypto'
 import { CofferdamError, type RunIo } from '@cofferdam/contract'

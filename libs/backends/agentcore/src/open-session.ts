@@ -1,5 +1,5 @@
 /**
- * Starts a session and waits until its cell is ready.
+ * Starts a session and waits until its cell (our program in the session) is ready.
  *
  *   start ──preamble──▶ proven ready        not proven: stop, try once with a fresh session, then throw
  *

@@ -1,4 +1,7 @@
-/** Finds a cell's answer in a tool's output: one line with the request's nonce and of limited size. */
+/**
+ * Finds the answer of a cell (our program in a session) in a tool's output: one line with the request's nonce
+ * and of limited size.
+ */
 import { promisify } from 'node:util'
 import { inflate } from 'node:zlib'
 import { CofferdamError, INTERPRETER_FINDINGS } from '@cofferdam/contract'
@@ -15,7 +18,7 @@ const headSchema = z.object({
   failed: z.string().max(64).optional(),
   message: z.string().optional(),
   outcome: z.enum(['not_begun', 'no_end']).optional(),
-  /** With `not_begun`: it never begins under this name. Cells of earlier releases do not set it. */
+  /** With `not_begun`: the program never begins under this name. Cells of earlier releases do not set it. */
   for_good: z.boolean().optional(),
   entries: z.array(z.object({ path: z.string(), size: count })).optional(),
   exit: z
@@ -27,7 +30,10 @@ const headSchema = z.object({
       killed: z.boolean().optional(),
       oom: count.optional(),
       wall_ms: z.number().min(0).optional(),
-      /** For a program in the session's interpreter. Cells of earlier releases do not set it. */
+      /**
+       * Only for a program that ran in the session's interpreter: whether that interpreter was kept. Cells of
+       * earlier releases do not set it.
+       */
       interpreter: z.enum(INTERPRETER_FINDINGS).optional(),
     })
     .optional(),

@@ -1,10 +1,10 @@
 /**
- * Runs a program in a session at most once: it has a name, and after a lost answer the worker asks for its
- * outcome.
+ * Runs a program in a session at most once: it has a name, and after a lost answer the worker asks the cell
+ * (our program in the session) for its outcome.
  *
- *   call ──answer──▶ its end
+ *   call ──answer──▶ the program's end
  *     ├──refused before anything came──▶ it did not run
- *     ├──whole, without its answer──▶ ask: has ended ──▶ its end │ anything else ──▶ lost
+ *     ├──ended without an answer──▶ ask: has ended ──▶ its end │ anything else ──▶ lost
  *     └──lost──▶ ask: has ended, runs ──▶ its end │ did not and will not begin ──▶ repeat with a new name
  */
 import { randomUUID } from 'node:crypto'

@@ -127,8 +127,8 @@ const SHELL_ARG_MAX = 120 * 1024
 const ENTRIES = { python: 'main.py', javascript: 'main.js', typescript: 'main.ts', bash: 'main.sh' } as const
 
 /**
- * Translates a program into the cell's form. `provided`: paths of its files. Throws `capability_missing`
- * except for scripts and commands.
+ * Translates a program into the form that the cell (our program in the session) reads. `provided`: paths of
+ * its files. Throws `capability_missing` except for scripts and commands.
  */
 function describeProgram(program: Program, provided: readonly string[]): object {
   switch (program.type) {

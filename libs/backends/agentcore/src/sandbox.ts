@@ -28,7 +28,7 @@ export interface SandboxParts {
   callMaxMs: number
   /** Aborts when the session must not be used any more. */
   revoked: AbortSignal | null
-  /** Ends the turn. `isLost`: the session must not be reused. Rejects if its end is not certain. */
+  /** Ends the turn. `isLost`: do not reuse the session. Rejects if a session that must end may still run. */
   end(isLost: boolean): Promise<void>
 }
 
@@ -93,8 +93,8 @@ export class AgentcoreSandbox implements Sandbox {
   }
 
   /**
-   * Does nothing, because a busy session takes no other call. The cell itself stops the program at its soft
-   * deadline.
+   * Does nothing, because a busy session takes no other call. The session's cell (our program in it) stops
+   * the program at the soft deadline.
    */
   async interrupt(): Promise<void> {}
 

@@ -12,8 +12,8 @@ export const jobLifeMs = ({ limits }: Pick<SandboxSpec, 'limits'>): number =>
   Math.max(LIFE_MS.least, limits.hard_timeout_ms + LIFE_MARGIN_MS)
 
 /**
- * Life of a warm session. After its longest wait it suffices for any program in one call or, if sessions are
- * kept, for a kept session's life. At most the service's maximum.
+ * Life of a warm session: its longest wait plus the longest call or, if sessions are kept and that is longer,
+ * a kept session's life. At most the service's maximum.
  */
 export function warmLifeMs(settings: AgentcoreConfig, keepsTurns: boolean): number {
   const usedMs = Math.max(settings.call_max_ms + LIFE_MARGIN_MS, keepsTurns ? settings.kept_life_ms : 0)

@@ -43,7 +43,8 @@ export interface WarmSessions {
    */
   take(interpreter: string, lastsUntilMs: number, signal: AbortSignal): Promise<Waited | null>
   /**
-   * Keeps a warm session here from now on. At the maximum, the least recently used interpreter loses its own.
+   * Keeps a warm session of the interpreter from now on. At the maximum, the least recently used interpreter
+   * loses its own.
    */
   keep(interpreter: string): void
   /** Stops all warm sessions and starts no more. */

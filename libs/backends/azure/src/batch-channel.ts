@@ -1,11 +1,11 @@
 /**
- * Looks like a byte stream to an agent, although each agent lives for one request. Writes are gathered until
- * a request is complete. One execution of the service then runs it with a fresh agent in the same work
- * directory, and the stream returns the agent's frames. Output comes only at the end, but this relies only on
- * what the vendor documents.
+ * Acts as a byte stream to one agent, although a new agent runs for each request. Writes are gathered until a
+ * request is complete. One execution of the service then runs it with a fresh agent in the same work
+ * directory, and the stream returns the agent's frames. Output comes only at the end, but the channel relies
+ * only on what the vendor documents.
  *
  *   gather ──whole──▶ batch ──answer──▶ read …
- *                       └─answer lost──▶ its result ──never──▶ another batch · done ──▶ read · else ──▶ lost
+ *                       └─answer lost──▶ result? ──never──▶ another batch · done ──▶ read · else ──▶ lost
  *
  * A batch with a program is repeated only with a proof that it has not started, which no program can forge
  * (permit.ts).

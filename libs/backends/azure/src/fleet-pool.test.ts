@@ -48,7 +48,7 @@ test('opens sandboxes in the currently configured pool, and reports if there is 
   expect(await open('b')).toBe('b')
   fleet.endpoint = 'c'
   expect(await backend.probe(signal)).toMatchObject({ features: ['c'] })
-  // Configured, but no execution is allowed to use it yet.
+  // Pool c is configured, but no execution is allowed to use it yet.
   expect((await backend.open({} as SandboxSpec, signal)).id).toBe('b')
 })
 

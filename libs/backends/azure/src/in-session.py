@@ -70,7 +70,7 @@ def place_of(permit):
 
 
 def mint():
-    """Creates a permit; None if nothing can be written any more. Then this answer is the last one."""
+    """Creates a permit. None if nothing can be written any more: then no further batch can begin."""
     secret = os.urandom(32).hex()
     permit = hashed(secret)
     try:

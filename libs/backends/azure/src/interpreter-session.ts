@@ -39,7 +39,10 @@ export interface Told {
   state: string
   status: number
   data: Buffer
-  /** The secret that permits the next batch to begin, once (in-session.py). Null if the answer has none. */
+  /**
+   * The permit of the next batch: the hash of a secret, good for one batch (in-session.py). Null if the
+   * answer has none.
+   */
   permit: string | null
   /** Proof that the batch in question has not started. */
   proof: string | null
@@ -54,7 +57,7 @@ export interface InterpreterSession {
   readonly incarnation: string
   /** The work directory of programs. */
   readonly work: string
-  /** The permit of the first batch in a session that is provisioned here. */
+  /** The permit of the first batch in a session that `provision` set up. */
   readonly permit: string
   /**
    * Uploads the agent. `pod`: leaves http_pod.py running. `transforms`: includes amaro.cjs, for TypeScript

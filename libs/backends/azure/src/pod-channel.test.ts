@@ -66,7 +66,7 @@ test('the stream reads between the pieces of a large send, for an agent that wai
   await vi.waitFor(() => expect(pod.asked).toContain('receive 300'), WAIT)
   writable.write(frames)
   await vi.waitFor(() => expect(pod.heard()).toEqual(frames), WAIT)
-  // It did not wait, because there was more to send.
+  // The poll did not wait, because the worker had more to send.
   expect(pod.asked).toContain('receive 0')
   readable.destroy()
 })

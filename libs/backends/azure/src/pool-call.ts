@@ -22,7 +22,10 @@ export interface PoolCall {
    * error, the session is looked up, because an unknown identifier would get an empty one.
    */
   allocates?: boolean
-  /** True for a poll: the answer is held back until there is something to send, or `wait` has passed. */
+  /**
+   * True for a poll: the answer is held back until there is something to send, or the query's `wait` has
+   * passed.
+   */
   isPoll?: boolean
   /** The time for the call, default `api_timeout_ms` of the settings. */
   timeoutMs?: number

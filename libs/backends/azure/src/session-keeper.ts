@@ -127,7 +127,10 @@ async function letGo(
   )
 }
 
-/** Changes of the entry at rest: when the service ends the session, and how long a paid hour keeps it. */
+/**
+ * Changes to the registry entry after a turn: when the service ends the session, and until when a paid hour
+ * keeps it.
+ */
 function restedNow({ config }: KeeperParts, spec: SandboxSpec, { createdAtMs }: SessionEntry): Rested {
   const now = Date.now()
   const expiresAtMs = now + config.cooldown_ms

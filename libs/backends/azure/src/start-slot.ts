@@ -57,7 +57,8 @@ export interface AzureSlot {
 
 /**
  * Throws `backend_unavailable`, `capability_missing`, `sandbox_open_failed`, `sandbox_lost`, or the reason of
- * `signal`. Before that, it ends a session that began here. The caller decides about an existing one.
+ * `signal`. Before that, it ends the session if `wish.pod` is null, because the session is then new. The
+ * caller decides about an existing one.
  */
 export async function startSlot(parts: SlotParts, wish: SlotWish, signal: AbortSignal): Promise<AzureSlot> {
   signal.throwIfAborted()
@@ -72,7 +73,10 @@ export async function startSlot(parts: SlotParts, wish: SlotWish, signal: AbortS
   }
 }
 
-/** Ends a session that did not start. If that fails, `onLeft` gets it, or the service ends it by itself. */
+/**
+ * Ends a session that did not start. If that fails, tells `onLeft` (if set), and the service ends the session
+ * after its cooldown.
+ */
 async function endOrTell(parts: SlotParts, { identifier, handle, spec }: SlotWish): Promise<void> {
   await parts.atPool.end(identifier).catch((error: unknown) => {
     warnOfLeft(parts.logger, identifier, error)

@@ -41,7 +41,7 @@ needs('bwrap').describe('azure', () => {
   afterEach(async () => {
     places.double.fault(NO_FAULTS)
     await sessions.clear()
-    // Dispose of the backends, so that they do not repeat their ends of this test's sessions during the next
+    // Dispose of the backends. Otherwise they would try again to end this test's sessions during the next
     // test.
     for (const backend of [interpreter, container]) await backend[Symbol.asyncDispose]()
     for (const pool of ['python', 'shell', 'custom'])

@@ -25,7 +25,7 @@ for path in glob.glob('/mnt/data/cofd-*/*'):
     if os.path.isfile(path) and not path.endswith('.py'): os.unlink(path)
 print('once')
 `
-/** Like a program that fills the disk: nothing can be written there any more. */
+/** Makes our folders read-only, so that no file can be created there, as on a full disk. */
 const LOCKS = `${COUNTS}
 for path in glob.glob('/mnt/data/cofd-*/'): os.chmod(path, 0o555)
 print('once')

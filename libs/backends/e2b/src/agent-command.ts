@@ -22,7 +22,7 @@ export interface AgentFile {
  */
 export function agentFiles(spec: SlotSpec, isJailed: boolean): AgentFile[] {
   const files = guestFiles()
-    // The TypeScript compiler is 3.8 of 4.0 MB, so it is uploaded only for programs that may need it.
+    // Without COMPILER, amaro.cjs is 3.8 of 4.0 MB, so it is uploaded only for programs that may need it.
     .filter(({ name }) => name !== COMPILER && (mayRunNode(spec) || name !== 'node-gate/amaro.cjs'))
     .map(({ name, source }) => inGuest(name, readFileSync(source)))
   if (!isJailed) return files

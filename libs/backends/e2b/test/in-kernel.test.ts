@@ -58,7 +58,7 @@ describe('a program in a code interpreter’s kernel', () => {
     rmSync(folder, { recursive: true, force: true })
   })
 
-  /** Runs the script like the agent, but with another port and a printed value. */
+  /** Runs the script as the agent does, but with another port. Prints the program's value at the end. */
   async function run(program: Reply, tell: Reply = { text: END }) {
     replies = [{ text: END }, program, tell]
     const { port } = server.address() as AddressInfo

@@ -1,4 +1,6 @@
-/** E2B's unmodified client of its code interpreter, as proof that the double behaves like one. */
+/**
+ * E2B's unmodified client of the code interpreter proves that the double behaves like E2B's code interpreter.
+ */
 import { Sandbox, type Execution, type Result } from '@e2b/code-interpreter'
 import { needs } from '@cofferdam/embedded/needs'
 import { afterAll, beforeAll, expect, it } from 'vitest'

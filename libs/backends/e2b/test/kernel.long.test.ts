@@ -146,7 +146,7 @@ print(json.dumps([name for name in os.environ if name.startswith('E2B_') or name
     const sandbox = await open(source, {
       reuse: 'session',
       session: { key: 'stubborn', scope: 'interpreter', idleMs: null },
-      // Leaves a quarter of a second before the second interrupt.
+      // SIGTERM follows SIGINT after half of the time between the two deadlines, a quarter of a second.
       limits: { ...wish.limits, soft_timeout_ms: 1000, hard_timeout_ms: 1500 },
     })
     const { exit } = await run(sandbox, source, onceUp(sandbox))

@@ -198,7 +198,7 @@ needs('bwrap').describe('e2b', () => {
         ['1\n', true],
         ['1\n', true],
       ])
-      // A request for files needs no time for a program, so it uses the running sandbox.
+      // A request for files runs no program, so the rest of the sandbox's life is long enough for it.
       const list = { type: 'files', op: 'list' } as const
       const left = running()
       await (await open(short, { ...IN_SESSION, program: list }))[Symbol.asyncDispose]()
@@ -288,7 +288,7 @@ needs('bwrap').describe('e2b', () => {
     })
 
     it('starts again if its agent cannot prove that only files are left', async () => {
-      // Changes the agent's own scheduling policy, whatever nice value the tests have.
+      // Changes the agent's scheduling policy. This is a change whatever nice value the tests have.
       const first = await turn(one, 'import os\nos.sched_setscheduler(1, os.SCHED_BATCH, os.sched_param(0))')
       expect(running()).toEqual([])
       const second = await turn(two, LOOK)
@@ -312,7 +312,7 @@ print(os.path.exists('/run/jail/socket'), socket.socket().connect_ex(('127.0.0.1
 libc = ctypes.CDLL(None)
 print(libc.mq_open(b'/left', os.O_CREAT | os.O_RDWR, 0o600, None), libc.syscall({'x86_64': 248, 'aarch64': 217}[os.uname().machine], b'user', b'left', b'x', 1, -4))`,
       )
-      // It can create neither a message queue nor a key in the user's keyring.
+      // The program can create neither a message queue nor a key in the user's keyring.
       expect(said.said).toBe(`['/tmp', '/dev/shm']\nFalse True\n-1 -1\n`)
     })
   })

@@ -32,7 +32,7 @@ export interface PodEnd {
   sandbox: string
   namespace: string
   owner: Owner
-  /** The phase in which it ended. */
+  /** The phase in which the pod ended. */
   reason: 'PodFailed' | 'PodSucceeded'
 }
 

@@ -16,7 +16,7 @@ export type Schema =
       required?: readonly string[]
       /** Schema of values under keys that the schema does not name. */
       additionalProperties?: Schema
-      /** Keeps unnamed fields, if another schema than ours describes them. */
+      /** Keeps fields that the schema does not name. Set where our schema is only a part of the real one. */
       preserves?: true
     }
 

@@ -24,7 +24,7 @@ needs('bwrap').describe('a killed worker of the kubernetes backend', () => {
   const settings = () => ({ api_server: double.origin, token_file: null })
   const claimed = (): string[] => double.running().flatMap(({ claim }) => (claim === null ? [] : [claim]))
 
-  /** Runs the worker until the given moment and kills it. Returns its request. */
+  /** Runs the worker until the given moment and kills it. Returns the spec of its sandbox. */
   async function killedAt(stopAt: string): Promise<SandboxSpec> {
     // Each execution runs in its own worker, so it gets a new worker ID.
     const spec = {

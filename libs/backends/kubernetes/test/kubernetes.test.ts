@@ -86,7 +86,7 @@ needs('bwrap').describe('kubernetes', () => {
     try {
       await Promise.race([
         opened,
-        // Two connections prove that the backend waits.
+        // A second connection proves that the backend waits for another pod and tries again.
         vi.waitFor(() => expect(stranger.heard.length).toBeGreaterThan(1), { timeout: 20_000, interval: 5 }),
       ])
     } finally {

@@ -38,7 +38,7 @@ it.each(EXAMPLES)('the double’s schema accepts Agent Sandbox’s example of a 
 })
 
 it('reads a claim’s status with every field of its CRD', () => {
-  // helm/crds/extensions.agents.x-k8s.io_sandboxclaims.yaml.
+  // From kubernetes-sigs/agent-sandbox, helm/crds/extensions.agents.x-k8s.io_sandboxclaims.yaml.
   const status = {
     conditions: [
       {

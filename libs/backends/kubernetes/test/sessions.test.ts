@@ -205,7 +205,7 @@ needs('bwrap').describe('kubernetes sessions', () => {
     await setShutdown(double, String(ref.handle['claim']), 45_000)
     expect(shutdownInMs()).toBeLessThan(46_000)
     await turn(two, APPEND)
-    // The hard deadline, the default idle time of a session, and a margin.
+    // The sum of the hard deadline, the default idle time of a session, and a margin.
     expect(shutdownInMs()).toBeGreaterThan(300_000)
     expect(shutdownInMs()).toBeLessThan(400_000)
     expect((await entry()).expiresAtMs).toBeLessThanOrEqual(Date.now() + shutdownInMs() + 1000)

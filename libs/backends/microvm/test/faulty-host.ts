@@ -22,7 +22,7 @@ export async function machinesOf(runtimeDir: string): Promise<number[]> {
   return found
 }
 
-/** Folders of templates, finished or not, and of machines. */
+/** Folders of templates, finished or not. */
 export const templatesOf = (runtimeDir: string): Promise<string[]> =>
   names(join(runtimeDir, 'microvm/templates'))
 export async function recordsOf(runtimeDir: string): Promise<string[]> {

@@ -31,8 +31,8 @@ export interface RemoteSlot extends GuestSlot {
 }
 
 /**
- * Throws `capability_missing` if the language of `spec` is too old there. `destroy` resolves when the vendor
- * confirmed the end, and is called again after a failure.
+ * Throws `capability_missing` if the sandbox's Node.js is too old for the language of `spec`. `destroy`
+ * resolves when the vendor confirmed the end, and is called again after a failure.
  */
 export function createRemoteSlot(
   parts: Omit<GuestSlotParts, 'watch' | 'holdsAtMost'> &

@@ -1,14 +1,15 @@
 /**
  * One execution's turn in a session that any worker attaches to, the same for all vendors.
  *
- *   claim ─▶ no entry ──promised, in turn──▶ started ─┐
- *         ├▶ at rest ──────────────▶ attached, in turn ┴▶ turn ──at rest──────────────────▶ lease given back
- *         └▶ in a turn, too old, not to be had              └──lost, unclean, spent, fenced──▶ ended ─▶ the same
- *              └─▶ in turn, ended, then as without an entry
+ *   claim ─▶ no entry ──promised, in turn──▶ started ──┐
+ *         ├▶ at rest ──────────────▶ attached, in turn ┴▶ turn ──at rest──▶ kept
+ *         │                                               └──lost, unclean, spent, fenced──▶ ended
+ *         └▶ in a turn, too old, cannot attach ──in turn──▶ ended, then as without an entry
  *
- * A worker joins a sandbox only while its entry is at rest. If a worker dies during a turn, nobody joins that
- * sandbox, because its program may still run. A worker marks the entry as in a turn before it ends the
- * sandbox. So a worker that was suspended and replaced meanwhile cannot end the sandbox of the next holder.
+ * At its end, a turn always gives the lease back. A worker joins a sandbox only while its entry is at rest.
+ * If a worker dies during a turn, nobody joins that sandbox, because its program may still run. A worker
+ * marks the entry as in a turn before it ends the sandbox. So a worker that was suspended and replaced
+ * meanwhile cannot end the sandbox of the next holder.
  */
 import {
   CofferdamError,

@@ -15,7 +15,7 @@ export interface TestSessions extends Sessions, AsyncDisposable {
   clear(): Promise<void>
 }
 
-/** Starts the Redis (13 ms). */
+/** Starts the Redis, which takes 13 ms. */
 export async function redisSessions(): Promise<TestSessions> {
   const server = await isolatedRedis()
   const redis = connectRedis(server.url, 'worker')

@@ -1,7 +1,8 @@
 -- Purpose: the owner puts a taken execution back into its backlog.
 -- KEYS[1]  record
 -- ARGV     1 id, 2 fence, 3 mode, 4 slot milliseconds (retry), 5 milliseconds to wait (later, defer),
---          6 JSON of the `notice` event after its at_ms, or '', 7 attempt record JSON for the outbox, or '',
+--          6 rest of the `notice` event's JSON after at_ms, or '',
+--          7 attempt record JSON for the outbox, or '',
 --          8 what it needs of a worker (route; include/kinds.lua)
 -- Modes    retry  this attempt is over; the next attempt runs later
 --          defer  not begun; its tenant is parked for a time
@@ -11,9 +12,9 @@
 -- Returns  {'ok'} | {'fenced'} | {'began'} (only `retry` may follow `begin`) | {'nobody'} (route: no
 --          other kind has what it needs, and its owner keeps it)
 -- Invariants: the mark of an earlier `begin` (`bg`) stays until `retry` or `settle`, so the next owner sees
---          it. The execution keeps its position (same score, next of its agent) and stays the front of its
---          session. Only `retry` uses up the attempt and charges the slot. The other modes refund the whole
---          charge. Repeating the call answers ok until it is taken again.
+--          it. The execution keeps its position (same score, so it is the next one of its agent) and stays
+--          the front of its session. Only `retry` uses up the attempt and charges the slot. The other modes
+--          refund the whole charge. Repeating the call answers ok until the execution is taken again.
 -- Complexity: O(log n) plus the picks.
 --- @include clock
 --- @include pick

@@ -1,6 +1,6 @@
 -- Purpose: end an execution: store its result, free its slot, tell the waiters, release the next executions.
 -- KEYS[1]  record
--- ARGV     1 id, 2 fence, 3 result JSON, 4 JSON of the `ended` event after its at_ms, 5 slot milliseconds,
+-- ARGV     1 id, 2 fence, 3 result JSON, 4 rest of the `ended` event's JSON after at_ms, 5 slot milliseconds,
 --          6 attempt record JSON for the outbox, or ''
 -- Returns  {'ok'} | {'fenced'}
 -- Invariants: the ending and the outbox entry are written together or not at all. Exactly one settle of an

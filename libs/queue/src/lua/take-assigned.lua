@@ -8,10 +8,10 @@
 --          4 kind of the worker
 -- Returns  {'taken', …as take.lua} with id, release and how many stay assigned last | {'later'} other work
 --          is due first | {'none'}
--- Invariants: takes and charges the slot of the tenant once, with the estimate of a release. If the tenant is
---          parked or at its concurrency limit, its execution returns to the fair backlog. The execution has
---          no BullMQ job: field `dw` of its record is its lock, which heartbeat.lua renews and sweep.lua
---          checks.
+-- Invariants: takes a slot of the tenant once and charges it by the same estimate as a release. If the
+--          tenant is parked or at its concurrency limit, its execution returns to the fair backlog. The
+--          execution has no BullMQ job: field `dw` of its record is its lock, which heartbeat.lua renews and
+--          sweep.lua checks.
 -- Complexity: O(log n), times at most C.promote_max for those that return to the backlog.
 --- @include clock
 --- @include slots

@@ -137,7 +137,7 @@ class Agent:
 
     def listen(self, run):
         if self.tunnel is None:
-            # Imported here: few programs connect.
+            # Imported here: few programs may open connections.
             from .tunnel import Tunnel
 
             self.tunnel = Tunnel(self.channel)

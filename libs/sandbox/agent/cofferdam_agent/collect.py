@@ -34,7 +34,7 @@ def _list(send, found):
                 batch = b""
             batch += item
     finally:
-        # Entries found so far count, even if the search ended early.
+        # Send the entries found so far, even if the search ended early.
         if batch:
             send("F", batch)
 

@@ -14,7 +14,8 @@ import time
 
 from . import gate, linux, reap, restrictions, spawn
 
-# All forks share its address layout and hash seed, so it is replaced after an hour or a thousand forks.
+# All forks share the fork server's address layout and hash seed, so the server is replaced after an hour or a
+# thousand forks.
 AGE_MAX_S = 3600
 FORKS_MAX = 1000
 # Files of a process in /proc that their owner may write. Root owns those of a non-dumpable process, but a
@@ -64,7 +65,7 @@ class ForkServer:
         return child
 
     def end(self):
-        """Kills it; the loop reaps it."""
+        """Kills the fork server. The agent's loop reaps it."""
         reap.kill(self.pid)
         self.close()
 

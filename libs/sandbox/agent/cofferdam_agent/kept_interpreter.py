@@ -60,7 +60,7 @@ class KeptInterpreter:
         return self._unread[5 : 5 + int.from_bytes(self._unread[1:5], "little")] or None
 
     def stop(self):
-        """Stops all its threads; False when it is dead, or does not stop."""
+        """Stops all threads of the interpreter; False when it is dead, or does not stop."""
         until = time.monotonic() + STOP_S
         _signal(self.pid, signal.SIGSTOP)
         while True:
@@ -94,7 +94,7 @@ class KeptInterpreter:
 
 
 def _children_of(pid):
-    """The children of all its threads; None if they cannot be read."""
+    """The children of all threads of the process; None if they cannot be read."""
     found = set()
     try:
         for thread in os.listdir("/proc/%d/task" % pid):

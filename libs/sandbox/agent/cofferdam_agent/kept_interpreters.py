@@ -102,9 +102,10 @@ class KeptInterpreters:
             is_broken = True
         if is_broken:
             run.session.broken = True
-            # The run then ends with the exit status of this process. The process may have exited by itself:
-            # its pipe can end before its exit is seen. Its background processes must then live on, so a
-            # session that keeps processes kills only the interpreter, not its process group.
+            # The kill below ends the run with the interpreter's exit status. But the interpreter may have
+            # exited by itself: its pipe can end before its exit is seen. In a session that keeps processes,
+            # its background processes must then live on. So only the interpreter is killed there, not its
+            # process group.
             if self.late is None:
                 reap.kill_group(run.child.pid)
             else:

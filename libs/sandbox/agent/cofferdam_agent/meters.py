@@ -166,7 +166,7 @@ class Meters:
         """
         if self.version is None:
             at_bind["cpuUs"] += cpu_us_of(pid)
-        # In a cell, the agent cannot read this value of a waiting fork. A fork's counters start at zero.
+        # In a cell, the agent cannot read the I/O of a waiting fork. A fork's counters start at zero.
         used = _io_of(pid) or ((0, 0) if is_fork else None)
         for at, name in enumerate(("readBytes", "writeBytes")):
             at_bind[name] = None if used is None or at_bind[name] is None else at_bind[name] + used[at]

@@ -169,7 +169,7 @@ class Processes:
         run.end.spared_others = True
 
     def kill_left(self, run, on_reaped):
-        """The end of any other run: kills what its main process left."""
+        """The end of a run, unless the session keeps processes: kills what the run's main process left."""
         if not run.end.interpreter_lives:
             reap.kill_group(run.child.pid)
         proven_gone = self.kill_others(on_reaped)

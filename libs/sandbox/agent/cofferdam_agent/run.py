@@ -25,8 +25,8 @@ class Run:
         self.stdin_size = job.get("stdin")
         self.caps = job.get("caps", {"out": 0, "err": 0})
         self.files = GivenFiles(work, job.get("files", []))
-        # `keep`: whether the session keeps the interpreter. `found`: the interpreter that the run got: `none`
-        # before, `kept` or `restarted`.
+        # `keep`: whether the session keeps the interpreter. `found`: what the run found. `none`: the session
+        # had no interpreter of this language yet. `kept`: it has one. `restarted`: it had one, which is gone.
         self.keep = job.get("keep", False)
         # Whether the session keeps all processes: this run's end then kills none.
         self.leaves = job.get("leave", False)
@@ -47,7 +47,7 @@ class Run:
         self.soft_stop = SoftStop()
         self.end = ProgramEnd()
 
-    # ---- before it begins
+    # ---- before the program begins
 
     def take_file(self, payload):
         if self.refused is None:
@@ -63,7 +63,7 @@ class Run:
             except WorkError as error:
                 self.refused = error
 
-    # ---- while it runs
+    # ---- while the program runs
 
     @property
     def has_ended(self):
@@ -143,13 +143,13 @@ class Run:
             self.reports.closed = True
 
     def end_reports(self):
-        """The last reports may still be in the pipe."""
+        """Reads the reports that the pipe still holds, and sends the last one."""
         if self.session is None and not self.reports.closed and self.child.control_out is not None:
             # Twice the size of a pipe: every process that could fill it again is dead.
             self.reports.keep(read_all(self.child.control_out, 128 * 1024))
         self.reports.send_due(True)
 
-    # ---- what it used
+    # ---- what the program used
 
     def usage(self, counters):
         """The numbers of A so far; None before the program has begun."""

@@ -43,7 +43,7 @@ class Child:
             pass  # It died. Its exit status says how.
 
     def read_control(self):
-        """Adds what the process sent to `unread`. False if it died or sent too much."""
+        """Adds to `unread` what the process sent. False if the process died or sent too much."""
         try:
             data = os.read(self.control_out, CONTROL_MAX)
         except BlockingIOError:
@@ -54,7 +54,7 @@ class Child:
         return data != b"" and len(self.unread) <= CONTROL_MAX
 
     def error(self):
-        """The end of what it wrote to stderr."""
+        """The last part of what the process wrote to stderr."""
         try:
             return os.read(self.stderr, CONTROL_MAX).decode("utf-8", "replace")[-2000:]
         except OSError:

@@ -44,7 +44,7 @@ class WaitingInterpreter:
 
             self.fork_servers = fork_server
 
-    # ---- what is there
+    # ---- which processes exist
 
     def pids(self):
         """Processes that are spared when everything else is killed. Called while nothing is starting."""
@@ -183,7 +183,8 @@ class WaitingInterpreter:
         return None
 
     def is_untouched(self, child):
-        """True if no program ran beside it, or none changed it. With two uids no program can change it."""
+        """True if no program ran beside `child`, or none changed it. With two uids no program can change it.
+        """
         return child.mark is None or self.fork_servers.is_intact(child.pid, child.mark) and self.answers(child)
 
     def answers(self, child):
@@ -229,7 +230,7 @@ class WaitingInterpreter:
             server.end()
 
     def on_reaped(self, pid):
-        """True if the process was one of ours."""
+        """True if the process was the fork server or the waiting interpreter, and was ready."""
         if self.fork_server is not None and pid == self.fork_server.pid and self.fork_server.mark is not None:
             self.fork_server.close()
             self.fork_server = None

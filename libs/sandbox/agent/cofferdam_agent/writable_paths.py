@@ -61,7 +61,8 @@ def _names(path):
 
 
 def _mounts():
-    """(where, type, root in its file system) of every mount, the topmost of each place last."""
+    """(mount point, type, root in its file system) of every mount. Of several at one mount point, the topmost
+    comes last."""
     found = []
     try:
         with open("/proc/self/mountinfo", "rb") as listing:

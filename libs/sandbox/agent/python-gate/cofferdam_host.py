@@ -9,8 +9,8 @@ import sys
 
 
 class Host:
-    """Finds the host's module before the wait, while the gate still has the name, and installs it after the
-    wait.
+    """Finds the host's module before the wait, while the name `sitecustomize` still belongs to the gate.
+    Installs it after the wait.
     """
 
     DEBIAN = (
@@ -37,7 +37,8 @@ class Host:
         self.path = list(sys.path)
 
     def take_place(self):
-        """Installs it. False when the caller must import it now."""
+        """Installs the host's module; raises ModuleNotFoundError if there is none. False when the caller must
+        import it now."""
         if self.path != sys.path:
             return False
         if not self.has_user:

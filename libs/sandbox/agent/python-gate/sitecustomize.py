@@ -76,7 +76,8 @@ def wait(preloaded, serve):
 
 
 def offer_reports():
-    """Last on the path, so that a program's own module of this name is found first."""
+    """Appends the folder of the module `cofferdam` to the path. It comes last, so that a program's own module
+    of that name is found first."""
     if LIBRARY not in sys.path:
         sys.path.append(LIBRARY)
 

@@ -41,7 +41,7 @@ export function bounds(h: Harness): void {
       expect(Number(stdout.toString())).toBeGreaterThan(8)
       expect(Number(stdout.toString())).toBeLessThan(24)
       expect(exit).toMatchObject({ exitCode: 0, pidsLimitHit: true })
-      // Processes that it left, if the backend counts them.
+      // Processes that the program left, if the backend counts them.
       expect(exit.processesLeft ?? 24).toBeGreaterThan(8)
     })
 

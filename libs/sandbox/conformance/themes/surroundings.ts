@@ -27,7 +27,7 @@ export interface Surroundings {
   home: string
   temporary: string
   work: string
-  /** Whether a file could be created there. */
+  /** Whether a file could be created in each folder. */
   writable: Record<string, boolean>
   /** Content of a work directory's file when read below /mnt/data. */
   data: string

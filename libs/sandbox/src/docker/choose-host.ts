@@ -151,7 +151,7 @@ export const automaticRuntime = (info: RuntimeInfo): string | null =>
 /** What the daemon knows of the image; null for what the image does not tell. */
 export interface ImageFound {
   id: string
-  /** Digest of its guest agent. */
+  /** Digest of the image's guest agent. */
   agent: string | null
   size: ImageSize | null
 }

@@ -97,7 +97,7 @@ async function killFromHost(daemon: Daemon, name: string): Promise<boolean> {
     // Check right before the signal, because a pid is not reused that fast.
     if (state.Pid > 1 && standsIn(state.Pid, id)) process.kill(state.Pid, 'SIGKILL')
   } catch {
-    // Gone already, or we may not signal it.
+    // The process is gone already, or we may not signal it.
   }
   return isThere
 }

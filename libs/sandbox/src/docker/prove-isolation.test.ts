@@ -124,7 +124,7 @@ needs('docker').it(
       const one = spec()
       await using sandbox = await backend.open(one, AbortSignal.timeout(170_000))
       expect(sandbox.isolation).toBe('container')
-      // Other runs of this engine have such containers too.
+      // Only this test's containers: other test runs on the same engine may have such containers too.
       const name = made.filter((one) => one.startsWith('cofferdam-kernel-'))
       expect(name).not.toEqual([])
       expect(await new Docker().listContainers({ all: true, filters: { name } })).toEqual([])

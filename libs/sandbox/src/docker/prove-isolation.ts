@@ -127,7 +127,7 @@ async function compare(daemon: Daemon, image: string, runtime: string): Promise<
 // Prints one line per file, empty if the kernel has no such file (gVisor has no boot_id).
 const ASK = 'for f in osrelease random/boot_id; do cat /proc/sys/kernel/$f 2>/dev/null || echo; done'
 
-// Both lines together.
+// Limit for the output of ASK, both lines together.
 const MOST_BYTES = 400
 
 /** What a container of this runtime says of its kernel. */

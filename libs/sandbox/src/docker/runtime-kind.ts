@@ -84,12 +84,12 @@ const USER_SPACE_KERNEL: RuntimeKind = {
   hasOwnKernel: true,
   capabilities: {
     ...COMMON,
-    // Its /proc has no list of children, so a kept interpreter cannot be told from other processes.
+    // gVisor's /proc has no list of children, so a kept interpreter cannot be told from other processes.
     sessions: ['none', 'files'],
     enforces: ['memory', 'cpus', 'pids', 'disk'],
     measures: ['cpu_ms', 'peak_memory_bytes', 'wall_ms'],
   },
-  // About 60 tasks for itself and 7 for each process (measured).
+  // gVisor needs about 60 tasks for itself and 7 for each process (measured).
   pidsLimit: ({ pids }) => 1024 + 16 * pids,
   // One less than `pids`: the main process is not counted, because it changed its user after its start
   // (measured).
@@ -97,7 +97,7 @@ const USER_SPACE_KERNEL: RuntimeKind = {
   // User-space kernel and file server 16 MiB, agent 10 MiB (measured).
   memoryOverheadMib: 32,
   hasCgroup: false,
-  // Closed by default (`--host-uds=none`), and should stay so.
+  // gVisor closes host sockets by default (`--host-uds=none`). They should stay closed.
   reachesHostSockets: false,
   countsOnHost: true,
   heedsKillLate: true,

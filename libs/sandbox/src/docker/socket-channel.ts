@@ -83,7 +83,7 @@ export function createSocketFolders(root: string): SocketFolders {
         return await listenIn(own)
       } catch (error) {
         if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
-        // Somebody removed it: a cleaner of temporary files, or another instance that closed.
+        // Somebody removed the folder: a cleaner of temporary files, or another instance that closed.
         made.delete(own)
         await ensure(own)
         return await listenIn(own)

@@ -52,7 +52,10 @@ export function agentArgv(options: AgentOptions): string[] {
   return [options.python, '-I', '-S', `${options.guestDir}/agent.py`, ...agentOptions(options)]
 }
 
-/** The arguments of `agentArgv` alone, for an agent started otherwise. Throws the same errors. */
+/**
+ * The arguments of `agentArgv` without its command, for an agent that is started by another one. Throws the
+ * errors of `agentArgv`.
+ */
 export function agentOptions(options: Partial<AgentOptions>): string[] {
   return optionsAsGiven({
     ...options,

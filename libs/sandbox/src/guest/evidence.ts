@@ -18,7 +18,7 @@ const readySchema = z.union([
     uidSplit: z.boolean(),
     /** True when the agent is PID 1 of a pid namespace. */
     ownsPids: z.boolean(),
-    /** Release of the kernel that it runs on. The first agents of protocol 1 do not report it. */
+    /** Release of the kernel that the agent runs on. The first agents of protocol 1 do not report it. */
     kernel: z.string().max(128).default(''),
     bootMs: count,
     /** What this agent can do that the first ones of protocol 1 could not. */
@@ -51,7 +51,7 @@ const exitSchema = z.strictObject({
   pidsHit: count.nullable(),
   /** Processes that were left and killed. The first agents of protocol 1 do not report it. */
   left: count.default(0),
-  /** The first agents of protocol 1 do not report these three. */
+  /** The first agents of protocol 1 do not report readBytes, writeBytes and diskBytes. */
   readBytes: count.nullable().default(null),
   writeBytes: count.nullable().default(null),
   diskBytes: count.nullable().default(null),

@@ -92,9 +92,9 @@ const NAMES = [
 ] as const
 
 export interface GuestFile {
-  /** Its path relative to the guest folder. */
+  /** The file's path relative to the guest folder. */
   name: string
-  /** Where it is on this machine. */
+  /** The file's path on this machine. */
   source: string
 }
 
@@ -103,7 +103,7 @@ export function guestFiles(): GuestFile[] {
   return [...NAMES.map((name) => ({ name, source: join(AGENT_DIR, name) })), ...LIBRARIES()]
 }
 
-/** All of them except COMPILER in one file, for a third-party image. `unpackArgv` unpacks it. */
+/** All guest files except COMPILER in one file, for a third-party image. `unpackArgv` unpacks it. */
 export function guestBundle(): Buffer {
   const sent = guestFiles().filter(({ name }) => name !== COMPILER)
   const contents = sent.map(({ name, source }) => [name, readFileSync(source).toString('base64')])

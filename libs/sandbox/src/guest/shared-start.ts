@@ -9,7 +9,7 @@ export interface SharedStart {
    * because the process would need one more import at each start to set it itself.
    */
   argv: [string, string]
-  /** Its whole environment. */
+  /** The whole environment of the started process. */
   env: Record<string, string>
   /**
    * Pass them to `release`, which sends them on the channel. In the command line or environment, the program
@@ -37,7 +37,7 @@ const BASE_ENV = {
  */
 export function sharedStart(options: AgentOptions): SharedStart | null {
   if (options.language !== 'python' || options.cell === true) return null
-  // Python would apply them to the agent too.
+  // Python would apply such variables to the agent too.
   if (Object.keys(options.env ?? {}).some((name) => name.startsWith('PYTHON'))) return null
   const preload = options.preload ?? []
   return {

@@ -114,7 +114,7 @@ needs('cgroups').describe('cgroups of slots', () => {
   })
 })
 
-/** Number of its tasks, if the controller of a folder counts them. */
+/** Number of tasks in the folder's cgroup. 0 if its controller does not count them. */
 const countOf = (folder: string): number =>
   existsSync(`${folder}/pids.current`) ? Number(readFileSync(`${folder}/pids.current`, 'latin1')) : 0
 

@@ -62,7 +62,10 @@ export interface Cgroup extends FoundCgroup {
   countPids(): number
   /** True if there are at most `processes`. Fast: reads the number of tasks, one small open file. */
   holdsAtMost(processes: number): boolean
-  /** Closes the counters, which then read as empty. Its creator must call this even if it read none. */
+  /**
+   * Closes the counters, which then read as empty. Whoever created the group must call this, even without
+   * having read a counter.
+   */
   close(): void
 }
 

@@ -39,7 +39,10 @@ export interface SlotRemains {
 export interface Ends {
   /** Kills a slot, proves it gone and removes its record. Throws `internal` if it still runs. */
   endSlot(remains: SlotRemains): Promise<void>
-  /** Does the same for a slot in the records. Returns 0 if the slot has no folder, otherwise 1. */
+  /**
+   * Like endSlot, for a slot in the records, but kills no process of another host, boot or pid namespace.
+   * Returns 0 if the slot has no folder, otherwise 1.
+   */
   endRecorded(owner: WorkerId, id: SandboxId): Promise<number>
 }
 

@@ -9,7 +9,7 @@ export interface Python {
   /** The interpreter itself, not a shim: a pyenv shim costs 100 ms per start. */
   executable: string
   version: string
-  /** Folders besides /usr that it needs to start. */
+  /** Folders besides /usr that this Python needs to start. */
   folders: string[]
 }
 

@@ -9,7 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 export interface ProcessIdentity {
   pid: number
-  /** Clock ticks after boot at which it started (/proc/<pid>/stat, field 22). */
+  /** Clock ticks after boot at which the process started (/proc/<pid>/stat, field 22). */
   start: number
   /** Names this boot of this host and our pid namespace. */
   place: string

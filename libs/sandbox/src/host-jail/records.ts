@@ -124,7 +124,9 @@ export function createRecords(root: string): Records {
   }
 }
 
-/** The slot's worker and a sweeping one may remove it at once, so parts may be missing. */
+/**
+ * The slot's worker and a sweeping worker may remove the folder at the same time, so parts may be missing.
+ */
 async function removeShared(path: string): Promise<void> {
   for (let attempt = 0; ; attempt++) {
     try {

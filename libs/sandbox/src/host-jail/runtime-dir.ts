@@ -5,8 +5,8 @@ import { join } from 'node:path'
 import { CofferdamError } from '@cofferdam/contract'
 
 /**
- * It is in the temporary folder, because it need not survive a reboot. Its name has the uid, because only
- * that user may own it.
+ * The default runtime folder is in the temporary folder, because it need not survive a reboot. Its name has
+ * the uid, because only that user may own it.
  */
 export const defaultRuntimeDir = (): string => join(tmpdir(), `cofferdam-${process.getuid?.() ?? 'user'}`)
 

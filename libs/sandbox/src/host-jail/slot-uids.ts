@@ -108,7 +108,7 @@ function holderOf(path: string): string | null {
   try {
     return readlinkSync(path)
   } catch {
-    // Released meanwhile.
+    // The link is gone, because its uid was released meanwhile.
     return null
   }
 }

@@ -115,7 +115,7 @@ class Starter:
             if pid == 0:
                 return
             started = self.pids.pop(pid)
-            # Read its last output first.
+            # Read the last output of the process first.
             for fd in [fd for fd, (owner, _) in self.pipes.items() if owner is started]:
                 while self.read(fd):
                     pass

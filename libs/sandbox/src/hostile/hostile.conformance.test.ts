@@ -1,7 +1,7 @@
 import { exerciseBackend, fakePrograms } from '../../conformance/index.ts'
 import { createHostileBackend } from './index.ts'
 
-// Without tricks, the hostile backend must keep the contract. If it is only late, it must keep it too.
+// Without tricks, the hostile backend must keep the contract. A backend that is only late must keep it too.
 await exerciseBackend('hostile', () => createHostileBackend(), { programs: fakePrograms, refsAreLocal: true })
 
 await exerciseBackend(

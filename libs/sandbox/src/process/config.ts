@@ -1,7 +1,7 @@
 /** Settings of the `process` backend. */
 import { z } from 'zod'
 
-/** Settings of both host backends. */
+/** Settings of both host backends, process and none. */
 export const hostSettings = {
   runtime_dir: z
     .string()

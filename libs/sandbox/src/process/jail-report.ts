@@ -4,7 +4,7 @@ import { createInterface } from 'node:readline'
 import type { Readable } from 'node:stream'
 import { z } from 'zod'
 
-/** A jail without its own file tree does not report `proc`, and it is then true. */
+/** `proc` is true for a jail without its own file tree, which does not report it. */
 export interface JailReport {
   pid: number
   proc: boolean

@@ -1,12 +1,12 @@
 """The jail: isolates itself, then becomes the guest agent: `jail.py NAME VALUE … -- AGENT-OPTIONS…`.
 
-NAMEs: guest (folder of the guest files, path inside), folder (the slot's own on the host), filter (BPF), and
+NAMEs: guest (folder of the guest files, path inside), folder (the slot's, on the host), filter (BPF), and
   with namespaces   links, binds (lines: target or source, space, path), masks (lines), empty (a file),
                     disk, shm (bytes), inodes (number)
   without           read (lines: folders and files that programs may read)
-It prints JSON lines on fd 3: pid (in the namespace of its start) and, with namespaces, another line with proc
-once the file tree exists, in either order. If a required step fails, the process ends with a message before
-any program can run.
+It prints JSON lines on fd 3: pid (the agent's, in the namespace where this process started) and, with
+namespaces, another line with proc once the file tree exists, in either order. If a required step fails, the
+process ends with a message before any program can run.
 
 With namespaces: unshare → loopback up → fork → own file tree → no capabilities → seccomp → agent as PID 1.
 Without: Landlock → seccomp → agent.

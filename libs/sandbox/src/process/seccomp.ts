@@ -335,7 +335,10 @@ function filterOf(arch: SeccompArch, sockets: Sockets, more: readonly Instructio
   return assemble(program)
 }
 
-/** A filter that refuses only non-unix sockets, for `network: none` on the plain rung. */
+/**
+ * A filter that refuses only non-unix sockets, for `network: none` of a plain subprocess
+ * (host-jail/plain.ts).
+ */
 export function noNetworkFilter(arch: SeccompArch): Buffer {
   const numbers = NUMBERS[arch]
   const program = [

@@ -40,8 +40,8 @@ export function selfJailArgv(parts: JailParts, tree: JailTree | null, launch: La
     parts.bootstrap,
     ...Object.entries(settingsOf(parts, tree, launch)).flat(),
     '--',
-    // Leaves out the interpreter, its flags and the agent's file: jail.py is that interpreter and imports the
-    // agent.
+    // Leaves out the interpreter, its flags and the agent's file: jail.py already runs in that interpreter
+    // and imports the agent.
     ...agentArguments(parts, tree, launch).slice(4),
   ]
 }

@@ -1,4 +1,4 @@
-/** Conformance of the self-jail rung, with the namespaces that this host allows. */
+/** Conformance of the self-jail, with the namespaces that this host allows. */
 import { newWorkerId } from '@cofferdam/contract'
 import { isLongTier } from '@cofferdam/embedded/needs'
 import { exerciseBackend, RUNG_THEMES } from '../../conformance/index.ts'

@@ -1,6 +1,7 @@
 /**
- * Rung 2: no helper binary and no root. A Python script (jail.py) isolates itself, with namespaces and its
- * own file tree if the host allows, else with Landlock, and always with seccomp. Then it becomes the agent.
+ * The self-jail: needs no helper binary and no root. A Python script (jail.py) isolates itself, with
+ * namespaces and its own file tree if the host allows, else with Landlock, and always with seccomp. Then it
+ * becomes the agent.
  */
 import { spawn } from 'node:child_process'
 import { mkdir, mkdtemp, rm, chown } from 'node:fs/promises'
@@ -15,7 +16,7 @@ import { jailTree, OWN_DISKS, type JailTree } from './jail-tree.ts'
 import { selfJailArgv, type JailParts } from './self-jail-argv.ts'
 
 export interface SelfJailParts extends JailParts {
-  /** Folder in which a trial may create a folder of its own. */
+  /** Folder in which tryOnce makes a temporary folder. */
   root: string
 }
 
@@ -31,8 +32,8 @@ const BARE_FEATURES = [
 ]
 
 /**
- * The rung, or why it is unavailable. To find out, starts an agent with a waiting Python once, as for a
- * program.
+ * The rung, or why it is unavailable. To find out, starts an agent as for a Python program: first with
+ * namespaces, unless tryNamespaces is false, then without.
  */
 export async function createSelfJailRung(
   parts: SelfJailParts,

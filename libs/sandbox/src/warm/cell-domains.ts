@@ -36,7 +36,7 @@ export interface Cell<S extends CellSlot> {
   idleSinceMs: number | null
   /** The execution of the last turn. */
   executionId: ExecutionId
-  /** The cell's share of the memory budget while the cell is idle. */
+  /** The cell's share of the memory budget while the cell is idle, and during the turn that resumed it. */
   memory: Disposable | null
 }
 

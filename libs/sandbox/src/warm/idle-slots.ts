@@ -13,7 +13,7 @@ export interface IdleSlots<S extends Slot> {
   dropOlder(ms: number): void
 }
 
-/** `discard` destroys a slot, and returns its memory when the sandbox is gone. */
+/** `discard` destroys a slot, and releases its memory when the sandbox is gone. */
 export function createIdleSlots<S extends Slot>(
   discard: (slot: S, memory: Disposable, why: DropReason) => void,
 ): IdleSlots<S> {

@@ -18,7 +18,7 @@ export interface CellState {
   scope: SessionScope
   runs: number
   createdMs: number
-  /** How long it has been in use. The time on disk does not count to its age. */
+  /** Age of the session, without the time on disk. */
   ageMs: number
   idleMs: number
   executionId: ExecutionId
@@ -55,11 +55,11 @@ export interface PausedCells<S extends CellSlot> {
 }
 
 /**
- * What a turn may do with its session as a whole. Both are absent if the backend cannot do it or the turn has
- * no session.
+ * What a turn may do with its session as a whole. Both methods are absent if the backend cannot keep sessions
+ * on disk or the turn has no session.
  */
 export interface Keeping {
-  /** Pauses the session. The turn is then ended as lost. */
+  /** Pauses the session. The caller must then end the turn as lost. */
   readonly pause?: (signal: AbortSignal) => Promise<void>
   /** Copies this session into one paused session for each of `keys`. This session goes on. */
   readonly fork?: (keys: readonly string[], signal: AbortSignal) => Promise<SessionFork[]>

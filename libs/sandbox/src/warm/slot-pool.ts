@@ -64,7 +64,10 @@ export interface SlotPool<S extends Slot> {
   nextWarming(signal: AbortSignal): Promise<S | null>
   /** Reports that a caller's own start has ended. `tookMs`: how long it took; null if it failed. */
   startedCold(tookMs: number | null): void
-  /** Refills soon after a slot was taken, in case its program runs for long. */
+  /**
+   * Refills a moment after a slot was taken. Does not wait for the end of its program, which may run for
+   * long.
+   */
   refillSoon(): void
   /** Keeps this many slots whatever the demand. */
   keep(floor: number): void

@@ -90,7 +90,7 @@ export function kindOf(spec: SandboxSpec, preloads: Preloads): SlotKind {
   }
 }
 
-/** Whether it may run Node.js: later runs of a cell may be in any language. */
+/** Whether a slot of this kind may run Node.js. Later runs of a cell may be in any language. */
 export const mayRunNode = ({ cell, language }: SlotKind): boolean =>
   cell || language === 'javascript' || language === 'typescript'
 

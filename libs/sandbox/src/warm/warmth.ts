@@ -21,7 +21,7 @@ export interface BoundSlot<S extends CellSlot> extends Keeping {
   readonly keepsInterpreter: boolean
   /** Default false. */
   readonly keepsProcesses?: boolean
-  /** The program has ended and no longer delays the start of other slots. */
+  /** Call this when the program has ended. The program then no longer delays the start of other slots. */
   programEnded(): void
   /**
    * Destroys the slot or ends the turn (`lost`: not reusable). Idempotent. Resolves when the sandbox is

@@ -79,7 +79,10 @@ for (const way of WAYS)
     )
   })
 
-/** Only some kernels allow it to programs. This agent runs without a filter, so it is allowed here. */
+/**
+ * Only some kernels, such as gVisor's, let a program call PTRACE_TRACEME. The agent of this test runs without
+ * a seccomp filter, so the call succeeds.
+ */
 const TRACED =
   'import ctypes, os, signal, subprocess\nprint(ctypes.CDLL(None).ptrace(0, 0, 0, 0), flush=True)\n'
 test.each([

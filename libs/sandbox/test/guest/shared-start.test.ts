@@ -37,7 +37,7 @@ test('a shared start passes no agent option in what the program can read', () =>
   })
   expect(start?.argv).toEqual(['/usr/bin/python3', 'main.py'])
   expect(Object.keys(start?.env ?? {})).toEqual(['PATH', 'HOME', 'LANG', 'TMPDIR', 'TZ', 'PYTHONPATH'])
-  // The limit of open files is already set.
+  // The options lack the default limit of open files, because the caller of a shared start sets it.
   expect(start?.options).toEqual(
     optionsAsGiven({ ...common, language: 'python', ownDisk: true, rlimits: { fsize: 7 } }),
   )

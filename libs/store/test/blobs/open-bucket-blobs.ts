@@ -9,7 +9,7 @@ import type { SeenBlobs } from './blob-contract.ts'
 
 export interface BucketBlobs extends SeenBlobs, AsyncDisposable {
   bucket: TestBucket
-  /** Removes everything, and breaks nothing from now on. */
+  /** Removes all blobs, and stops breaking requests. */
   empty(): Promise<void>
 }
 

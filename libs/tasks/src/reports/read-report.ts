@@ -128,7 +128,10 @@ function readUnloaded(framework: TestFramework, printed: string, root: string): 
   return framework === 'mocha' ? script(text, root) : null
 }
 
-/** Cargo names the crate after rustc's errors. The first error is the cause, others may follow from it. */
+/**
+ * Cargo prints the crate's name after rustc's errors. The first error is the cause, others may follow from
+ * it.
+ */
 function crate(text: string): TestCase | null {
   const name = /^error: could not compile (`[^`\n]{1,200}`(?: \([^)\n]{1,200}\))?)/m.exec(text)?.[1]
   if (name === undefined) return null

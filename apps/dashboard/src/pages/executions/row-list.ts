@@ -23,7 +23,7 @@ function isNewer(before: Row, next: Row): boolean {
   return before.status !== 'ended' || next.status === 'ended'
 }
 
-/** The last attempt of each execution, in the order of the first that names it. */
+/** The last attempt of each execution. Executions are in the order in which the rows first name them. */
 export function lastAttempts(rows: readonly Row[]): Row[] {
   const byId = new Map<string, Row>()
   for (const row of rows) {

@@ -11,7 +11,10 @@ import { changedLines } from './event-changes.ts'
 
 const EVERY_MS = 15_000
 
-/** Who changed or did what. `version` changes when this page changed something, so that it shows at once. */
+/**
+ * Who changed or did what. `version` changes when this page changed something, so that the new event is shown
+ * at once.
+ */
 export function EventPanel(props: {
   /** The API’s list. */
   path: string

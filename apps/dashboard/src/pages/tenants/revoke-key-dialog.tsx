@@ -7,7 +7,7 @@ import { Problem } from '../../parts/problem.tsx'
 import { When } from '../../parts/when.tsx'
 import { tenantPath } from './tenant.ts'
 
-/** Asks before a key is revoked: that cannot be undone here. */
+/** Asks before a key is revoked, because the dashboard cannot undo that. */
 export function RevokeKeyDialog({ id, of, onClose }: { id: string; of: ApiKey; onClose: () => void }) {
   const [isBusy, setBusy] = useState(false)
   const [failure, setFailure] = useState<Failure | null>(null)

@@ -7,7 +7,10 @@ import { createRandom, type Scenario, type Session } from './day.ts'
 
 /** Adoption of a ready spare. */
 const WARM_SECONDS = 0.1
-/** Start of a replacement, and of a pod for a session that found none: uniform from here to 10 s more. */
+/**
+ * The fastest start of a replacement, and of a pod for a session that found none. The slowest takes 10 s
+ * more.
+ */
 const REFILL_SECONDS = 10
 const COLD_SECONDS = 11
 /** With this many starts at once, each takes 41–50 s. */

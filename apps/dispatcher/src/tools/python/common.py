@@ -77,7 +77,8 @@ def realpath(path):
 
 
 def canonical(path):
-    """Resolves every link in `path`, also if its last parts do not exist, and a link that leads to nothing."""
+    """Resolves every link in `path`, even one that leads to nothing. The last parts of `path` need not exist.
+    """
     tail, prefix, links = [], path, 0
     while True:
         try:
@@ -108,7 +109,8 @@ def is_within(root, path):
 
 
 def containing(roots, path):
-    """The first of `roots` that holds the canonical `path`, as configured, or None."""
+    """The first of `roots` that holds the canonical `path`, or None. Returns the root as it was configured.
+    """
     return next((root for root in roots if is_within(canonical(to_bytes(root)), path)), None)
 
 
@@ -152,7 +154,7 @@ def open_regular(path, tool, name):
 
 
 def write_whole(path, data):
-    """Replaces the file in one step. A new file is private to its owner; another one keeps its mode."""
+    """Replaces the file in one step. A new file is private to its owner; an existing file keeps its mode."""
     try:
         mode = os.stat(path).st_mode & 0o777
     except OSError:

@@ -133,7 +133,10 @@ async function create(parts: ProvisionParts, row: WantedInterpreter): Promise<Pr
 
 type Made = { id: string; createdAtMs: number; action: 'created' | 'adopted' } | { detail: string }
 
-/** A new role is unknown to the service for some seconds, so its refusals are retried until `roleUntil`. */
+/**
+ * A new role is unknown to the service for some seconds, so a refusal that may come from this is retried
+ * until `roleUntil`.
+ */
 async function createOrAdopt(
   parts: ProvisionParts,
   row: WantedInterpreter,

@@ -1,7 +1,7 @@
 /**
  * Who may assume a tenant's role, and what the role may do. Programs in an interpreter can read the role's
  * credentials, so they may do whatever the role may: nothing, or access their own tenant's objects. The
- * denial also limits policies that somebody attaches later.
+ * policy's Deny statement also limits policies that somebody attaches later.
  */
 import type { AgentcoreProvisionConfig } from './config.ts'
 

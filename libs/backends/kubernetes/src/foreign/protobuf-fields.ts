@@ -30,7 +30,7 @@ export function* fieldsOf(message: Buffer): Generator<Field> {
     for (let shift = 0; shift < 70; shift += 7) {
       const byte = message[at++]
       if (byte === undefined) break
-      // Negative numbers take ten bytes. We use none, so larger values only have to be skipped.
+      // Negative numbers take ten bytes. We read no such field, so a value above 2^53 may be inexact.
       value += (byte & 0x7f) * 2 ** shift
       if (byte < 0x80) return value
     }

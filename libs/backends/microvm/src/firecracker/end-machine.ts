@@ -1,9 +1,9 @@
 /**
  * The end of a machine, by its worker or by another one:
  *
- *   SIGKILL by pid and start time → group empty → group removed → jail removed → user free again
+ *   SIGKILL by pid and start time → cgroup empty → cgroup removed → jail removed → user free again
  *
- * The group is the proof: the kernel counts its processes, and none of them can leave it. Links in the jail
+ * The cgroup is the proof: the kernel counts its processes, and none of them can leave it. Links in the jail
  * are removed and never followed. Every step may be repeated.
  */
 import { readFile, rmdir, writeFile } from 'node:fs/promises'
@@ -23,8 +23,8 @@ export async function stopMachine(jail: Jail, vmm: ProcessIdentity | null): Prom
 }
 
 /**
- * Stops the machine. Once no process is left, removes its group and jail, and frees its user. True if it had
- * a group or a user.
+ * Stops the machine. Once no process is left, removes its cgroup and jail, and frees its user. True if it had
+ * a cgroup or a user.
  */
 export async function endMachine(jail: Jail, vmm: ProcessIdentity | null, uids: JailUids): Promise<boolean> {
   await stopMachine(jail, vmm)

@@ -1,9 +1,9 @@
 /**
  * Starts the VMM of one machine and leaves it without a guest:
  *
- *   user → jail furnished → jailer → pid and group checked → lease told → API → version → log
+ *   user → jail furnished → jailer → pid and cgroup checked → lease told → API → version → log
  *
- * The lease determines the names of the jail and its group. So if a worker dies in between, another worker
+ * The lease determines the names of the jail and its cgroup. So if a worker dies in between, another worker
  * finds everything that it left. If any step fails, everything is ended again.
  */
 import { spawn } from 'node:child_process'

@@ -6,8 +6,8 @@
  *   resume   leased → running and thawed → delisted → off the disk     any failure: it is still paused
  *   fork     saved → the machine goes on → each fork committed and listed   any failure: all taken back
  *
- * A worker that dies leaves the disk as it was before or after the rename. A session that was not committed
- * ends with its worker, as every session does.
+ * One rename commits a session to disk, and one takes it off. So if a worker dies, a session is either paused
+ * or not. A session that was not committed ends with its worker, as every session does.
  */
 import {
   CofferdamError,
@@ -40,7 +40,7 @@ export interface PausedParts {
   store: PausedStore
   /** Undefined without a registry. Then no session is listed, and only one worker uses the folder. */
   sessions: SessionRegistry | undefined
-  /** Every image that is here. */
+  /** Every image that this worker has. */
   images: () => Promise<MicrovmImage[]>
   hostGroup: string
   maxAgeMs: number

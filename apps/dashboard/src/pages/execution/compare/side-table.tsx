@@ -10,7 +10,7 @@ type Side = Comparison['first']
 const orNull = <T,>(value: T | null | undefined, words: (value: T) => string): string | null =>
   value === null || value === undefined ? null : words(value)
 
-/** Figures that differ between any two runs, so that a difference is not marked. */
+/** Figures that differ between almost any two runs. So a difference in them is not marked. */
 const FIGURES: ReadonlyArray<readonly [string, (side: Side) => string | null]> = [
   ['Attempts', ({ attempt }) => count(attempt)],
   ['Waited', ({ queue_ms: ms }) => duration(ms)],

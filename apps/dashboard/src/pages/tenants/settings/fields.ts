@@ -2,7 +2,7 @@
 import { count, counted } from '../../../words/figures.ts'
 
 export interface Field {
-  /** Its name in the API, or another one if `read` and `write` are there. */
+  /** Its name in the API's object. With `read` and `write`, any name. */
   name: string
   words: string
   /** lines: a set of texts, one per line. Their order does not matter. */
