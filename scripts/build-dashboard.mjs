@@ -66,7 +66,9 @@ function viteProgram(root) {
   return places.find((file) => fs.existsSync(file)) ?? null
 }
 
-/** Writes .br and .gz beside each file, for browsers that take them: once here instead of for each request. */
+/**
+ * Writes .br and .gz beside each file, for browsers that take them: once here instead of for each request.
+ */
 function compress(assets) {
   if (!fs.existsSync(assets)) return
   for (const name of fs.readdirSync(assets)) {

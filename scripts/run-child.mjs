@@ -7,7 +7,9 @@ import { spawn } from 'child_process'
 import fs from 'fs'
 import os from 'os'
 
-/** Runs a command with inherited stdio, or another stdout, and passes signals on. Resolves with how it ended. */
+/**
+ * Runs a command with inherited stdio, or another stdout, and passes signals on. Resolves with how it ended.
+ */
 export function run(command, args, env, cwd, stdout = 'inherit') {
   return new Promise((resolve) => {
     const child = spawn(command, args, { stdio: ['inherit', stdout, 'inherit'], env, cwd })

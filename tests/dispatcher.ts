@@ -15,7 +15,9 @@ export interface DispatcherOptions {
   env?: Record<string, string>
 }
 
-/** A dispatcher in a process of its own, which serves the double's first environment, or others, as `acme`. */
+/**
+ * A dispatcher in a process of its own, which serves the double's first environment, or others, as `acme`.
+ */
 export async function startDispatcher(
   fleet: Fleet,
   double: ManagedAgentsDouble,

@@ -1,6 +1,6 @@
 /**
- * The image of API, worker and dispatcher: two builds have one ID, its bill of materials is complete, and a fleet
- * of it runs an execution on the Docker engine.
+ * The image of API, worker and dispatcher: two builds have one ID, its bill of materials is complete, and a
+ * fleet of it runs an execution on the Docker engine.
  */
 import { execFile } from 'node:child_process'
 import { chmodSync, chownSync, readdirSync, readFileSync, statSync } from 'node:fs'

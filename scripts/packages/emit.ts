@@ -11,8 +11,8 @@ const TARGET = 'es2022'
 
 /**
  * Writes .js, source maps and, for libraries, .d.ts below `outDir`, each where its source is below the root.
- * Only files that the entries reach are compiled, so there are no tests among them. Throws with the compiler's
- * findings.
+ * Only files that the entries reach are compiled, so there are no tests among them. Throws with the
+ * compiler's findings.
  */
 export async function emit(
   root: string,

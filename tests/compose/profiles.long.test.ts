@@ -1,4 +1,7 @@
-/** The real Docker Compose accepts docker-compose.yml with each of its profiles, and starts what the file says. */
+/**
+ * The real Docker Compose accepts docker-compose.yml with each of its profiles, and starts what the file
+ * says.
+ */
 import { execFile } from 'node:child_process'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'

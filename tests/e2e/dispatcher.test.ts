@@ -1,6 +1,6 @@
 /**
- * Managed Agents sessions whose tool calls run in this fleet: the double of the control plane, the real SDK in
- * real dispatchers, a real worker and real sandboxes.
+ * Managed Agents sessions whose tool calls run in this fleet: the double of the control plane, the real SDK
+ * in real dispatchers, a real worker and real sandboxes.
  */
 import { globSync, readFileSync } from 'node:fs'
 import type { RunningApi } from '@cofferdam/api'

@@ -1,6 +1,6 @@
 /**
- * The MCP clients inside three agent SDKs, as agents use them: the SDK finds the tools, a scripted model calls
- * one, and is shown the result. The programs are in tests/mcp-oracles/agents.
+ * The MCP clients inside three agent SDKs, as agents use them: the SDK finds the tools, a scripted model
+ * calls one, and is shown the result. The programs are in tests/mcp-oracles/agents.
  */
 import type { RunningApi } from '@cofferdam/api'
 import { needs } from '@cofferdam/embedded/needs'

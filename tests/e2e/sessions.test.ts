@@ -1,4 +1,7 @@
-/** `/v1/sessions` and the sessions of a backend as a tenant sees them: list, read and end sessions with real sandboxes. */
+/**
+ * `/v1/sessions` and the sessions of a backend as a tenant sees them: list, read and end sessions with real
+ * sandboxes.
+ */
 import type { RunningApi } from '@cofferdam/api'
 import type { ExecutionRequestInput, ExecutionResult } from '@cofferdam/contract'
 import { needs } from '@cofferdam/embedded/needs'

@@ -43,7 +43,9 @@ export interface ChaosAccount {
   tookMs: number
 }
 
-/** `chaos-retried` opts into retries, the cap of `chaos-capped` moves, and `chaos-steady` is never limited. */
+/**
+ * `chaos-retried` opts into retries, the cap of `chaos-capped` moves, and `chaos-steady` is never limited.
+ */
 const TENANTS = ['chaos-steady', 'chaos-retried', 'chaos-capped'] as const
 const GENEROUS: TenantCaps = { ...DEFAULT_TENANT_CAPS, tenant_daily: 10_000_000, agent_hourly: 10_000_000 }
 /** Executions per batch: enough to keep four workers busy, and below every depth limit. */

@@ -1,4 +1,6 @@
-/** What the agent of each session in the crowd asks for, what its user does, and what goes wrong meanwhile. */
+/**
+ * What the agent of each session in the crowd asks for, what its user does, and what goes wrong meanwhile.
+ */
 import fc from 'fast-check'
 import type { FaultInput } from '../../infra/doubles/managed-agents/faults.ts'
 import type { Step, ToolUse } from '../../infra/doubles/managed-agents/scripted-agent.ts'

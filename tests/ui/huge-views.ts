@@ -75,8 +75,8 @@ function sizeOf(body: string): { rows: number; bytes: number } {
 const nodesOf = (page: Page): Promise<number> => page.evaluate('document.querySelectorAll("*").length')
 
 /**
- * Opens a page and waits until `sign` is there and its lists were read again. Expects that the rows and bytes of
- * every answer and the nodes of the page are bounded.
+ * Opens a page and waits until `sign` is there and its lists were read again. Expects that the rows and bytes
+ * of every answer and the nodes of the page are bounded.
  */
 export async function seeBounded(scene: Scene, { path, sign }: View): Promise<Figures> {
   await using seen = await scene.open('/settings-of-nothing')

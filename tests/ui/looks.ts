@@ -4,8 +4,8 @@ import { isLongTier } from '@cofferdam/embedded/needs'
 export type Look = readonly [width: 1280 | 390, scheme: 'light' | 'dark']
 
 /**
- * All four in the long tier. The short tier sees the narrow and dark one, because its other tests see the same
- * pages wide and light.
+ * All four in the long tier. The short tier sees the narrow and dark one, because its other tests see the
+ * same pages wide and light.
  */
 export const LOOKS: readonly Look[] = isLongTier()
   ? [

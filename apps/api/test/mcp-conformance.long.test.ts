@@ -1,6 +1,6 @@
 /**
- * MCP's own conformance suites judge /mcp as a whole. No failure is expected: mcp-scenarios.ts names what must
- * pass, and what is left out and why.
+ * MCP's own conformance suites judge /mcp as a whole. No failure is expected: mcp-scenarios.ts names what
+ * must pass, and what is left out and why.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { mkdtemp } from 'node:fs/promises'

@@ -1,6 +1,7 @@
 /**
  * Every server scenario of MCP's conformance suites: those that must pass, and those that are left out, with
- * the reason. A scenario that is in no list, or in a list but in no suite, fails mcp-conformance.long.test.ts.
+ * the reason. A scenario that is in no list, or in a list but in no suite, fails
+ * mcp-conformance.long.test.ts.
  */
 
 /** The real server passes these. */

@@ -12,8 +12,9 @@ export interface DashboardLink {
 }
 
 /**
- * Makes a link for the key of `api`. The code is in the fragment, which a browser sends to nobody: it is in no
- * log of a server or proxy and in no Referer. `address` is where browsers reach the API, by default `api.url`.
+ * Makes a link for the key of `api`. The code is in the fragment, which a browser sends to nobody: it is in
+ * no log of a server or proxy and in no Referer. `address` is where browsers reach the API, by default
+ * `api.url`.
  */
 export async function makeDashboardLink(api: ApiConnection, address = api.url): Promise<DashboardLink> {
   const { code, expires_at } = await api.ask(codeSchema, 'POST', '/ui/codes')

@@ -1,6 +1,6 @@
 /**
- * A fleet for one client of `cofferdam mcp --local`: `cofferdam up` as a child process on a free port. It is a
- * process of its own because stdout belongs to the client. Everything that `up` prints goes to stderr.
+ * A fleet for one client of `cofferdam mcp --local`: `cofferdam up` as a child process on a free port. It is
+ * a process of its own because stdout belongs to the client. Everything that `up` prints goes to stderr.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -20,8 +20,8 @@ const OTHERS_MS = 20_000
 
 /**
  * Starts a fleet in the data directory and waits until its API answers. If another process has claimed the
- * data directory at the same time, its fleet is used instead. `connect` resolves when an API answers. Disposing
- * stops what was started here. Throws `CommandFailure`.
+ * data directory at the same time, its fleet is used instead. `connect` resolves when an API answers.
+ * Disposing stops what was started here. Throws `CommandFailure`.
  */
 export async function startLocalFleet(
   { config, terminal, stop }: Context,

@@ -1,4 +1,6 @@
-/** The calls to one environment’s control plane: with the environment key, and with the secret of a work item. */
+/**
+ * The calls to one environment’s control plane: with the environment key, and with the secret of a work item.
+ */
 import { readFile } from 'node:fs/promises'
 import type { Anthropic } from '@anthropic-ai/sdk'
 import type { BetaSelfHostedWork } from '@anthropic-ai/sdk/resources/beta/environments/work'

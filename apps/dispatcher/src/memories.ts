@@ -1,8 +1,8 @@
 /**
- * The memory stores of a session. The SDK downloads them into the item's folder on this host, where every item
- * has its own copy, because several sessions may have the same store. They are written into the sandbox at the
- * start. After calls, files that changed in the sandbox are written to the copy, and the SDK merges the copy
- * with the server: its rules decide about conflicts and deletions.
+ * The memory stores of a session. The SDK downloads them into the item's folder on this host, where every
+ * item has its own copy, because several sessions may have the same store. They are written into the sandbox
+ * at the start. After calls, files that changed in the sandbox are written to the copy, and the SDK merges
+ * the copy with the server: its rules decide about conflicts and deletions.
  */
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -59,7 +59,9 @@ const NONE: Memories = {
   finish: async () => undefined,
 }
 
-/** Downloads the stores. Rejects if one of them cannot be had: an agent without its memories works wrongly. */
+/**
+ * Downloads the stores. Rejects if one of them cannot be had: an agent without its memories works wrongly.
+ */
 export async function openMemories(
   { client, session }: AgentToolContext,
   workdir: string,

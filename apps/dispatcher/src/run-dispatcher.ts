@@ -28,8 +28,8 @@ import type { Serving } from './serve-item.ts'
 export interface RunningDispatcher {
   readonly environments: readonly PolledEnvironment[]
   /**
-   * Drains for `drainMs` at most. Sessions whose turn goes on after that are left to the next dispatcher, so the
-   * process has to exit then. Idempotent.
+   * Drains for `drainMs` at most. Sessions whose turn goes on after that are left to the next dispatcher, so
+   * the process has to exit then. Idempotent.
    */
   close(): Promise<void>
 }

@@ -1,6 +1,7 @@
 /**
  * What a session brings along: the skills of its agent, and its memory stores. The SDK downloads both to this
- * host, into the folder of the work item. From there they go into the sandbox, and changed memories come back.
+ * host, into the folder of the work item. From there they go into the sandbox, and changed memories come
+ * back.
  */
 import type { AgentToolContext } from '@anthropic-ai/sdk/tools/agent-toolset/node'
 import type { Logger } from '@cofferdam/telemetry'

@@ -48,8 +48,8 @@ interface InstalledImage {
 }
 
 /**
- * Puts the image of virtual machines into a folder that exists, so that jails below it can have hard links
- * to its files. Beside it is what the double boots: the same image with the bridge in its initramfs. Throws if
+ * Puts the image of virtual machines into a folder that exists, so that jails below it can have hard links to
+ * its files. Beside it is what the double boots: the same image with the bridge in its initramfs. Throws if
  * this checkout has no image.
  */
 async function installImage(folder: string): Promise<InstalledImage> {

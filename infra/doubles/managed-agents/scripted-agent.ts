@@ -1,6 +1,6 @@
 /**
- * An agent without a model. It plays a script, or runs a program that a test or the chat gives it: it asks for
- * tool uses, waits for their results, and ends its turns, with the events that the service would emit.
+ * An agent without a model. It plays a script, or runs a program that a test or the chat gives it: it asks
+ * for tool uses, waits for their results, and ends its turns, with the events that the service would emit.
  */
 import { newId, stamp } from './stamps-and-ids.ts'
 import { refusalOf, SessionOver, type Session, type StopReason } from './session.ts'

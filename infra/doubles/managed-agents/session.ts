@@ -149,8 +149,8 @@ export class Session extends EventLog {
   }
 
   /**
-   * Applies an event that a client posted. Returns it as it enters the history. If it denies a tool call, also
-   * the tool result that the service adds.
+   * Applies an event that a client posted. Returns it as it enters the history. If it denies a tool call,
+   * also the tool result that the service adds.
    */
   #apply(posted: PostedEvent): [PostResult, ...SessionEvent[]] {
     const event = { ...posted, id: newId('sevt'), processed_at: stamp() } as PostResult

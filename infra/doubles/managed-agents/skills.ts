@@ -1,7 +1,7 @@
 /**
- * Skills and their archives. Published (SDK resources/beta/skills/versions.ts and tools/agent-toolset/skills.ts):
- * the fields, that a download is a zip archive whose top directory is the skill's name, and that only the
- * retrieve endpoint resolves the alias `latest`.
+ * Skills and their archives. Published (SDK resources/beta/skills/versions.ts and
+ * tools/agent-toolset/skills.ts): the fields, that a download is a zip archive whose top directory is the
+ * skill's name, and that only the retrieve endpoint resolves the alias `latest`.
  */
 import type { BetaManagedAgentsCustomSkill } from '@anthropic-ai/sdk/resources/beta/agents/agents'
 import type { BetaSkillVersion } from '@anthropic-ai/sdk/resources/beta/skills/versions'

@@ -7,7 +7,8 @@
  *
  * Published (SDK resources/beta/environments/work.ts): the states, the timestamps, and that a heartbeat
  * compares its value unless the item is stopping or stopped. Not published, and assumed here: that the lease
- * begins with the ack, that an expired item forgets its ack and heartbeat, and that a stopping item then stops.
+ * begins with the ack, that an expired item forgets its ack and heartbeat, and that a stopping item then
+ * stops.
  */
 import type {
   BetaSelfHostedWork,

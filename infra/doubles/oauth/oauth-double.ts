@@ -21,7 +21,8 @@ export interface OAuthDoubleOptions {
 export interface OAuthDouble extends MirrorServer {
   issuer: string
   /**
-   * A token with these claims and header fields besides the usual ones. A claim that is undefined is left out.
+   * A token with these claims and header fields besides the usual ones. A claim that is undefined is left
+   * out.
    */
   token(claims?: Record<string, unknown>, header?: Record<string, unknown>): string
   /** Signs with another key from now on. The old one is no longer published. */

@@ -1,7 +1,7 @@
 /**
- * Builds the image of API, worker and dispatcher without Docker and without a registry:
- * `npm run image -- --fleet`. It needs npm, git, and apt of a Debian or Ubuntu. From the same commit, packages and
- * tools, two builds have the same ID.
+ * Builds the image of API, worker and dispatcher without Docker and without a registry: `npm run image --
+ * --fleet`. It needs npm, git, and apt of a Debian or Ubuntu. From the same commit, packages and tools, two
+ * builds have the same ID.
  */
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'

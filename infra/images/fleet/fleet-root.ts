@@ -16,8 +16,9 @@ import type { Installed } from './sbom.ts'
 export const FLEET_USER = 10_001
 
 /**
- * Node needs libatomic1 and libstdc++6. The process backend isolates with python3 and bubblewrap. Certificates
- * are for rediss:// and webhooks. The dispatcher unpacks skills with unzip. A shell is for an operator.
+ * Node needs libatomic1 and libstdc++6. The process backend isolates with python3 and bubblewrap.
+ * Certificates are for rediss:// and webhooks. The dispatcher unpacks skills with unzip. A shell is for an
+ * operator.
  */
 const PACKAGES = [
   'base-files',

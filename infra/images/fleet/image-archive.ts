@@ -1,6 +1,6 @@
 /**
- * Writes an image as an archive that `docker load` reads, byte by byte the same for the same folders. An engine
- * that imports or builds would put its own time into it.
+ * Writes an image as an archive that `docker load` reads, byte by byte the same for the same folders. An
+ * engine that imports or builds would put its own time into it.
  */
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'

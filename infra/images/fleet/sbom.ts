@@ -1,4 +1,6 @@
-/** The bill of materials of the fleet's image as CycloneDX: what npm installed, and the packages of Debian. */
+/**
+ * The bill of materials of the fleet's image as CycloneDX: what npm installed, and the packages of Debian.
+ */
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { run } from '../command.ts'
@@ -29,8 +31,8 @@ export interface Sbom {
 }
 
 /**
- * The document, always the same for the same input. `archives`: the packages of Debian; `created`: the time in
- * it; `version`: that of the image.
+ * The document, always the same for the same input. `archives`: the packages of Debian; `created`: the time
+ * in it; `version`: that of the image.
  */
 export async function makeSbom(input: {
   installed: Installed

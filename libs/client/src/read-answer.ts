@@ -29,7 +29,9 @@ export function jsonOf(text: string): unknown {
 /** Longest line, in characters. An audit row has about 1 KB, and a program of a routine 1 MiB. */
 const LINE_MAX = 8 * 1024 * 1024
 
-/** Yields each complete line without its LF. Drops an incomplete last one. Throws `internal` above LINE_MAX. */
+/**
+ * Yields each complete line without its LF. Drops an incomplete last one. Throws `internal` above LINE_MAX.
+ */
 export async function* linesOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<string, void, undefined> {
   const decoder = new TextDecoder()
   let rest = ''

@@ -22,7 +22,9 @@ export function readConfigFile<T extends z.ZodType>(
   )
 }
 
-/** The file that COFFERDAM_CONFIG names, otherwise cofferdam.config.yaml in the working folder if it exists. */
+/**
+ * The file that COFFERDAM_CONFIG names, otherwise cofferdam.config.yaml in the working folder if it exists.
+ */
 export function readFileOf<T extends z.ZodType>(
   env: Readonly<Record<string, string | undefined>>,
   schema: T,

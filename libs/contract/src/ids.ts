@@ -19,8 +19,8 @@ export type WorkerId = `wrk_${string}`
 export const CELL_MAX = 0xfff
 
 /**
- * Matches `<prefix>_` and 32 hex digits of a UUIDv7 or UUIDv8. Only the type says that the text has the prefix: a
- * transform would hide from the OpenAPI document that it is a text.
+ * Matches `<prefix>_` and 32 hex digits of a UUIDv7 or UUIDv8. Only the type says that the text has the
+ * prefix: a transform would hide from the OpenAPI document that it is a text.
  */
 export const idSchema = <Prefix extends string>(prefix: Prefix): z.ZodType<`${Prefix}_${string}`, string> =>
   z

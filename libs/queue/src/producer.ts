@@ -99,7 +99,9 @@ export interface Producer extends AsyncDisposable {
   cancelTenant(tenantId: string, asked: TenantCancel): Promise<CancelledPage>
   /** Delayed, queued and running executions of a tenant, newest first. */
   live(tenantId: string, limit: number): Promise<ExecutionState[]>
-  /** One page of live executions, of all tenants if null. A filtered one may hold fewer than `limit`, even 0. */
+  /**
+   * One page of live executions, of all tenants if null. A filtered one may hold fewer than `limit`, even 0.
+   */
   livePage(tenantId: string | null, asked: LivePageAsked): Promise<LivePage>
   stats(): Promise<QueueStats>
   /** Every tenant with something waiting or running, 10,000 at most. Costs 2 to 3 ms per 100 tenants. */

@@ -65,7 +65,9 @@ export async function hydrate(redis: Redis, json: string): Promise<ExecutionRequ
   return withoutVersion(stored as ExecutionRequest)
 }
 
-/** Like `hydrate`, and null also for a record of a later build. Its execution can be cancelled all the same. */
+/**
+ * Like `hydrate`, and null also for a record of a later build. Its execution can be cancelled all the same.
+ */
 export const readable = (redis: Redis, json: string): Promise<ExecutionRequest | null> =>
   hydrate(redis, json).catch((error: unknown) => {
     if (isCofferdamError(error) && error.code === 'record_too_new') return null

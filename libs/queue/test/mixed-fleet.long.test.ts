@@ -1,6 +1,7 @@
 /**
- * 10,000 executions over four kinds of workers. Each runs once, on a worker that can run it. No slot stays free
- * while something waits that fits it, and tenants get the same shares as in a fleet whose workers are alike.
+ * 10,000 executions over four kinds of workers. Each runs once, on a worker that can run it. No slot stays
+ * free while something waits that fits it, and tenants get the same shares as in a fleet whose workers are
+ * alike.
  */
 import { newWorkerId } from '@cofferdam/contract'
 import { afterAll, afterEach, beforeAll, expect, it, vi } from 'vitest'
@@ -92,7 +93,9 @@ async function enqueueAll(producer: Producer) {
   return accepted
 }
 
-/** The largest difference between the share of a tenant and its due, among the first starts of each worker. */
+/**
+ * The largest difference between the share of a tenant and its due, among the first starts of each worker.
+ */
 function unfairness(starts: readonly Start[], workers: readonly string[]): number {
   const gaps = workers.flatMap((worker) => {
     const own = starts.filter((start) => start.worker === worker)

@@ -1,6 +1,6 @@
 /**
- * Log messages of backends and their warm slots. Those of the dispatcher are in dispatcher-log-records.ts, all
- * others in log-records.ts.
+ * Log messages of backends and their warm slots. Those of the dispatcher are in dispatcher-log-records.ts,
+ * all others in log-records.ts.
  */
 import type { LogFacts } from './log-facts.ts'
 

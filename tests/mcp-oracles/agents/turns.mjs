@@ -1,6 +1,6 @@
 /**
- * What each agent does with the tools of /mcp, whatever its SDK: a program that works, one that fails, one that
- * draws, and one that is cancelled. A script plays the model, and prints what the model was shown.
+ * What each agent does with the tools of /mcp, whatever its SDK: a program that works, one that fails, one
+ * that draws, and one that is cancelled. A script plays the model, and prints what the model was shown.
  */
 
 /** Where /mcp is, and the API key for it. The test sets both. */

@@ -1,7 +1,7 @@
 /**
- * GET /v1/sessions, and GET and DELETE of /v1/backends/{backend}/sessions/{key}: the sessions of a tenant that
- * have a sandbox now, or are paused. A session's path begins with its backend, because keys are unique on a
- * backend only.
+ * GET /v1/sessions, and GET and DELETE of /v1/backends/{backend}/sessions/{key}: the sessions of a tenant
+ * that have a sandbox now, or are paused. A session's path begins with its backend, because keys are unique
+ * on a backend only.
  */
 import {
   acceptedSchema,

@@ -2,7 +2,9 @@ import { useEffect, useRef } from 'preact/hooks'
 import { pageAddress } from '../address/address.ts'
 import type { PageEntry } from './page-table.ts'
 
-/** The pages that there are. A strip below the bar on narrow screens, moved so that the current one is seen. */
+/**
+ * The pages that there are. A strip below the bar on narrow screens, moved so that the current one is seen.
+ */
 export function SideNav({ pages, current }: { pages: readonly PageEntry[]; current: string | null }) {
   const list = useRef<HTMLUListElement>(null)
   useEffect(() => {

@@ -54,7 +54,9 @@ export class ToolInputError extends Error {
   }
 }
 
-/** Parses an agent's input. Unknown fields are ignored, because another release of the toolset may have more. */
+/**
+ * Parses an agent's input. Unknown fields are ignored, because another release of the toolset may have more.
+ */
 export function parseInput<T extends z.ZodType>(tool: ToolName, schema: T, input: unknown): z.output<T> {
   try {
     return parse(schema, input, 'the input')

@@ -1,4 +1,6 @@
-/** The six tools of Anthropic's `agent_toolset_20260401`. README.md lists where they differ from the SDK's. */
+/**
+ * The six tools of Anthropic's `agent_toolset_20260401`. README.md lists where they differ from the SDK's.
+ */
 import { bash } from './bash.ts'
 import { edit, read, write } from './file-tools.ts'
 import { restoredBash } from './restored-bash.ts'

@@ -197,7 +197,8 @@ const runningSchema = z.object({
 
 /**
  * Returns the final answer of an execution: `body`, or a later one, because the service may answer `Running`
- * although we wait. Throws `LostAnswer` if none comes within `call.timeoutMs`, or the reason of `call.signal`.
+ * although we wait. Throws `LostAnswer` if none comes within `call.timeoutMs`, or the reason of
+ * `call.signal`.
  */
 async function outcomeOf(
   api: Pick<PoolApi, 'call'>,

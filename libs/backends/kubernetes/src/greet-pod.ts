@@ -1,5 +1,6 @@
 /**
- * The first words on a connection to a pod, before its agent's frames (libs/sandbox/agent: pod.py, reattach.py).
+ * The first words on a connection to a pod, before its agent's frames (libs/sandbox/agent: pod.py,
+ * reattach.py).
  *
  *   fresh   {pod, options}                 ─▶  {pod}                     nobody was here before
  *           {pod, options, fence} + key    ─▶  {pod, keeps}              and it will wait for others with this key

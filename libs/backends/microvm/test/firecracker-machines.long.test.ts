@@ -1,6 +1,6 @@
 /**
- * The backend with `engine: firecracker`, as a worker has it, on `cofferdam double firecracker --machines`. The
- * conformance suite beside it has the rest.
+ * The backend with `engine: firecracker`, as a worker has it, on `cofferdam double firecracker --machines`.
+ * The conformance suite beside it has the rest.
  */
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'

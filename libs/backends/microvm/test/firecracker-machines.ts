@@ -1,4 +1,6 @@
-/** The backend on `cofferdam double firecracker --machines`: each machine is one of QEMU behind the double. */
+/**
+ * The backend on `cofferdam double firecracker --machines`: each machine is one of QEMU behind the double.
+ */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, mkdtempSync, readFileSync } from 'node:fs'

@@ -2,7 +2,9 @@
 import { CofferdamError, isCofferdamError } from '@cofferdam/contract'
 import { isRedisAway } from '../connect.ts'
 
-/** Runs a call to a cell. Throws `cell_unavailable`, which names the cell, where the queue does not answer. */
+/**
+ * Runs a call to a cell. Throws `cell_unavailable`, which names the cell, where the queue does not answer.
+ */
 export async function inCell<T>(cell: number, call: () => Promise<T>): Promise<T> {
   try {
     return await call()

@@ -1,6 +1,6 @@
 /**
- * Blobs in a bucket: one object each, `<prefix>/tenant/day/execution/file`. Reads ask for byte ranges, so that
- * memory does not grow with an object.
+ * Blobs in a bucket: one object each, `<prefix>/tenant/day/execution/file`. Reads ask for byte ranges, so
+ * that memory does not grow with an object.
  */
 import { randomBytes } from 'node:crypto'
 import { CofferdamError } from '@cofferdam/contract'
