@@ -4,21 +4,11 @@
  * executed, by its own loader, so neither root nor chroot is needed.
  */
 import { existsSync } from 'node:fs'
-import {
-  lstat,
-  readdir,
-  readFile,
-  rm,
-  symlink,
-  writeFile,
-  mkdir,
-  cp,
-  chmod,
-  appendFile,
-} from 'node:fs/promises'
+import { readdir, readFile, rm, symlink, writeFile, mkdir, cp, chmod, appendFile } from 'node:fs/promises'
 import { dirname, join, relative } from 'node:path'
 import { SURROUNDINGS, type ImageSize } from '@cofferdam/contract'
 import { exists, run } from './command.ts'
+import { mergeUsr } from './merge-usr.ts'
 import { AGENT_DIRECTORY, DEBIAN_PACKAGES, NSSWITCH } from './recipe.ts'
 
 /** Why no root directory can be built here and what to do; null if it can. */
@@ -108,22 +98,6 @@ export async function downloadPackages(scratch: string, packages: readonly strin
   }
   const names = (await readdir(archives)).filter((name) => name.endsWith('.deb') && !OF_COMPILERS.test(name))
   return names.toSorted().map((name) => join(archives, name))
-}
-
-/**
- * Makes /bin, /sbin, /lib and /lib64 links into /usr, as Debian has them since bookworm, and moves files that
- * packages put there. Since trixie the package base-files has the links.
- */
-export async function mergeUsr(root: string): Promise<void> {
-  for (const name of ['bin', 'sbin', 'lib', 'lib64']) {
-    await mkdir(join(root, 'usr', name), { recursive: true })
-    const found = await lstat(join(root, name)).catch(() => null)
-    if (found?.isSymbolicLink() === true) continue
-    await mkdir(join(root, name), { recursive: true })
-    await run('cp', ['-a', `${join(root, name)}/.`, join(root, 'usr', name)])
-    await rm(join(root, name), { recursive: true })
-    await symlink(`usr/${name}`, join(root, name))
-  }
 }
 
 /** Does the necessary parts of the packages' own scripts. */

@@ -2,7 +2,8 @@
  * Compares programs of any folder with a bare run of each:
  *
  *   node tests/parity/compare.ts --language python --backend process FOLDER_OR_FILE…
- *     [--limit N] [--offset N] [--concurrency 2] [--timeout 10s] [--show 20] [--report FILE.jsonl] [--trusted]
+ *     [--limit N] [--offset N] [--concurrency 2] [--timeout 10s] [--show 20] [--report FILE.jsonl]
+ *     [--trusted]
  *
  * Both sides run in sandboxes. Backend `none` is no sandbox, so it takes only programs that you trust
  * (`--trusted`). Exit code 1 when a program disagrees.

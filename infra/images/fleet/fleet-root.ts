@@ -3,13 +3,8 @@ import { existsSync } from 'node:fs'
 import { cp, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { run } from '../command.ts'
-import {
-  compilePython,
-  downloadPackages,
-  makeMountPoints,
-  mergeUsr,
-  trustCertificates,
-} from '../debian-rootfs.ts'
+import { compilePython, downloadPackages, makeMountPoints, trustCertificates } from '../debian-rootfs.ts'
+import { mergeUsr } from '../merge-usr.ts'
 import type { Installed } from './sbom.ts'
 
 /** The user of all processes, as in infra/compose/Dockerfile and in the chart. */

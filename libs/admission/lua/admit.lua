@@ -15,7 +15,7 @@
 --       5 default agent-hourly cap  6 default concurrency  7 lease member  8 token of this call  9 lease, ms
 --       10 ledger TTL, ms  11 server run ID  12 CPU ms and 13 cost that the attempt may use at most
 -- Returns {'another_run'} (the caller named another run of the server) | {'unseeded', now, caps rev}
---      or {'fenced'} the attempt was admitted to a later owner (the number before `~` in a token is its fence)
+--      or {'fenced'} a later owner has the attempt (the number before `~` in a token is its fence)
 --      or {'denied',                    now, dimension, resets_at, kill 0|1, orphan, held 0|1, use...}
 --         orphan = token that owns the charge of an earlier admission of this attempt, if its lease
 --         has expired or the caller has a higher fence; otherwise ''

@@ -10,7 +10,7 @@
 --       4 CPU ms and 5 cost that the attempt is charged, as in its audit row; '' and '' to settle nothing yet
 -- Returns {'released'} | {'gone'} (expired or released before) | {'not_owner'} (admitted again)
 -- Invariants
---   - Only the latest admission of an attempt can release its lease. The ledger's token tells which one it is.
+--   - Only the latest admission of an attempt can release its lease. The ledger's token tells which it is.
 --   - The settlement removes the reservation, so a second settlement of an attempt adds nothing.
 --   - Use counts in the day of the charge, unless that day is over.
 --   - A TTL is never lengthened.

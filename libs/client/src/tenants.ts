@@ -17,7 +17,7 @@ type Query<Name extends keyof Operations> = Operations[Name]['query']
 
 export type ApiKey = Result<'listKeys'>['keys'][number]
 export type PolicyEvent = Result<'listPolicyEvents'>['events'][number]
-/** What the caps have left now. */
+/** How much of each cap is used now. */
 export type UsageNow = Extract<Result<'getUsage'>, { tenant_daily: unknown }>
 /** What was used in a range of time, and what it cost. */
 export type UsageReport = Exclude<Result<'getUsage'>, UsageNow>
@@ -53,7 +53,7 @@ export interface Tenants {
   caps(id: string, options?: CallOptions): Promise<TenantCaps>
   replaceCaps(id: string, body: Body<'putCaps'>, options?: CallOptions): Promise<TenantCaps>
   changeCaps(id: string, body: Body<'patchCaps'>, options?: CallOptions): Promise<TenantCaps>
-  /** What the caps have left now. With `agent_id`, also what the agent has left this hour. */
+  /** How much of the tenant's caps is used now. With `agent_id`, also of the agent's hourly cap. */
   usage(id: string, query?: Pick<Query<'getUsage'>, 'agent_id'>, options?: CallOptions): Promise<UsageNow>
   /** Sums over audit rows. Without `from`: the last 30 days. */
   usageReport(

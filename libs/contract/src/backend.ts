@@ -10,8 +10,8 @@
  *   open     Starts a sandbox, or takes a warm one. The caller sees only a difference in time. Throws
  *            `capability_missing` for anything that the backend does not declare.
  *   run      Called at most once for reuse scope `job`, one call after the other in a session. Resolves with
- *            evidence whatever the program did. Throws `sandbox_lost` or `protocol_violation` when the sandbox
- *            itself failed.
+ *            evidence whatever the program did. Throws `sandbox_lost` or `protocol_violation` when the
+ *            sandbox itself failed.
  *   dispose  Destroys the sandbox. Idempotent and allowed at any time: a pending `run` rejects with
  *            `sandbox_lost`. Resolves when every process of the sandbox is proven gone. For reuse scope
  *            `session` or `tenant` it ends the turn and proves that only what the session keeps is left.
@@ -178,7 +178,7 @@ export interface Sandbox extends AsyncDisposable {
   /**
    * Saves the session with its memory, so that its next `open` continues it, on any worker that reaches what
    * was saved. No program runs meanwhile, and only `dispose` may follow. If it rejects, the session is as
-   * before. Undefined for backends without it.
+   * before. Undefined for backends that cannot pause.
    */
   pause?(signal: AbortSignal): Promise<void>
   /**
@@ -204,7 +204,10 @@ export interface Backend extends AsyncDisposable {
   readonly capabilities: Capabilities
   /** Whether the backend works here. Cheap after the first call. The worker caches a good answer for 30 s. */
   probe(signal: AbortSignal): Promise<Probe>
-  /** Starts warm sandboxes before the first execution. Called once for a preferred, working backend. */
+  /**
+   * Starts warm sandboxes before the first execution. The worker calls it once, on the first backend of its
+   * order that works.
+   */
   prewarm?(): void
   /** Warm sandboxes that wait for an execution now. Undefined without a pool of its own. */
   readonly idle?: number

@@ -8,8 +8,8 @@ interface BoundedRecordDef extends z.core.$ZodRecordDef {
 
 /**
  * A custom zod type that checks the number of keys before it parses any entry. zod has no hook for this that
- * keeps the JSON schema: `preprocess` drops the defaults around it. Copies of the schema (by `refine` or
- * `meta`) have this type too.
+ * keeps the JSON schema: `preprocess` removes the default of a field that holds the record. Copies of the
+ * schema (by `refine` or `meta`) have this type too.
  */
 const BoundedRecord = z.core.$constructor<z.ZodRecord, BoundedRecordDef>('BoundedRecord', (inst, def) => {
   z.ZodRecord.init(inst, def)

@@ -29,7 +29,7 @@ export interface Capabilities {
   remote?: boolean
   /** The longest hard deadline, milliseconds. Null when the backend has no limit. */
   maxMs: number | null
-  /** Limits that the backend enforces. A policy that demands another one is refused. */
+  /** Limits that the backend enforces. No request is refused because its backend does not enforce a limit. */
   enforces: readonly ('memory' | 'cpus' | 'pids' | 'disk')[]
   /** Fields of `Usage` that the backend measures. The others are null. */
   measures: readonly (keyof Usage)[]

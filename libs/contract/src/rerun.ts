@@ -39,7 +39,10 @@ const limitEdits = z.strictObject(
 const asBefore = 'Default: as it was.'
 const orNone = `Null: none. ${asBefore}`
 
-/** The owner of an execution and fields of a single call cannot be edited. The merged request is checked. */
+/**
+ * Has no fields for tenant, agent, user, run and template, and none that belong to a single call. The API
+ * checks the request with its edits as a new one.
+ */
 export const rerunEditSchema = z.strictObject({
   program: programSchema.optional().meta({ description: `Another program. ${asBefore}` }),
   args: z

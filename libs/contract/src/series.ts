@@ -8,7 +8,7 @@ export type SeriesStep = keyof typeof SERIES_STEPS
 const figures = (description: string, example: (number | null)[]) =>
   z.array(z.number().min(0).nullable()).meta({ description, example })
 
-/** One entry for each step in every field. */
+/** Each field has one entry per step. */
 export const seriesSchema = z.strictObject({
   count: figures('Attempts that ended. Null where they were not counted.', [12, 0]),
   wait_p50_ms: figures('Median queue_ms, milliseconds. Null without attempts.', [16, null]),

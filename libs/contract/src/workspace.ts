@@ -26,7 +26,7 @@ export interface WorkspaceName {
 export interface WorkspaceStore {
   /** Version 0 without files if the workspace does not exist. */
   read(workspace: WorkspaceName): Promise<{ version: number; manifest: Manifest }>
-  /** The bytes of those hashes that the workspace has. */
+  /** The bytes of these hashes. Leaves out hashes that the workspace does not have. */
   contents(workspace: WorkspaceName, sha256s: readonly string[]): Promise<Map<string, Uint8Array>>
   /**
    * Replaces the manifest and returns the new version. Null when the version is not `expectedVersion`, or

@@ -36,7 +36,7 @@ export function parseAuthority(text: string, defaultPort: number): Target | null
   if (text.length > MAX_AUTHORITY || /[\u0000- \u007f@\\/?#]/.test(text)) return null
   if (!URL.canParse(`http://${text}/`)) return null
   const url = new URL(`http://${text}/`)
-  // The parser drops a port that is the scheme's default, so 80 may be written or left out.
+  // The parser drops port 80, the scheme's default. Only the text then shows whether a port was written.
   const written = /:(\d*)$/.exec(text.replace(/^.*\]/, ''))?.[1] ?? ''
   const port = url.port !== '' ? Number(url.port) : written === '' ? defaultPort : 80
   const host = canonicalHost(url.hostname)

@@ -1,4 +1,7 @@
-/** What a sandboxed program may reach: an HTTP proxy behind the agent channel, and a package proxy. */
+/**
+ * What a sandboxed program may reach: an HTTP proxy in the worker, behind the guest agent's channel, and a
+ * package proxy.
+ */
 export { egressConfigSchema, type EgressConfig } from './config.ts'
 export {
   createEgress,

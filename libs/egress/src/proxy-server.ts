@@ -73,7 +73,7 @@ export function createProxy(deps: ProxyDeps): AcceptConnection {
     response.once('close', () => {
       const left = (owed.get(connection) ?? 1) - 1
       owed.set(connection, left)
-      // Start the header timer only if no answer is pending. Otherwise the next head may already be here
+      // Start the header timer only if no answer is pending. While one is, the next head may already be here
       // (pipelining), and its answer may take long.
       if (left === 0) awaitHead(connection)
     })
@@ -115,7 +115,8 @@ export function createProxy(deps: ProxyDeps): AcceptConnection {
     response.once('finish', () => {
       response.detachSocket(request.socket)
       connection.end()
-      // Keep reading to see the end of the other side. The timer ends a side that does not end.
+      // Keep reading, to notice when the program ends its side. If it does not, the timer closes the
+      // connection.
       connection.resume()
       awaitHead(connection)
     })

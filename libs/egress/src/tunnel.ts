@@ -30,7 +30,8 @@ export async function joinTunnel(program: Duplex, origin: Duplex, gate: Duplex |
 
 /**
  * The program's protocol, and the bytes that it has sent so far. Also `other` if the origin speaks first,
- * which no HTTP origin does, or if either side ends before. Reads nothing from the origin.
+ * which no HTTP origin does, or if either side ends before the protocol is known. Reads nothing from the
+ * origin.
  */
 export async function firstWords(
   program: Duplex,

@@ -46,7 +46,10 @@ export async function postgresAccount(
   return asNobody(programs, dataDir)
 }
 
-/** initdb looks up its user in passwd: uid 1000 if it exists, else the first ordinary entry. */
+/**
+ * The uid that root has in the namespace. initdb looks it up in passwd, so it is 1000 if passwd has that, or
+ * else the first uid above 0.
+ */
 function mappedUser(): number {
   const uids = readFileSync('/etc/passwd', 'utf8')
     .split('\n')

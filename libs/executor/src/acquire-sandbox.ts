@@ -29,7 +29,8 @@ const MAX_OPENS = 3
 /**
  * Opens a sandbox, which the caller must dispose of. If the execution has a session of its run and no backend
  * can provide it (other limits, no sessions, no free slot), the execution gets a sandbox of its own and a
- * notice with the reason. Throws a provisioning failure that names every backend and why it was passed over.
+ * notice with the reason. Throws a provisioning failure that names each backend that was passed over, and
+ * why.
  */
 export async function acquireSandbox(
   state: AttemptState,
@@ -86,9 +87,10 @@ async function acquireFor(
 }
 
 /**
- * Checks the policy, the probe, the circuit and the vendor's capacity, in this order. A backend that is
- * switched off is not probed. The circuit and the capacity come last because each may claim a right: to try a
- * half-open circuit, or to ask the vendor again. Whoever claims one must go on to open a sandbox.
+ * Checks whether the backend is switched off, the probe, the circuit and the vendor's capacity, in this
+ * order. A backend that is switched off is not probed. The circuit and the capacity come last because each
+ * may claim a right: to try a half-open circuit, or to ask the vendor again. Whoever claims one must go on to
+ * open a sandbox.
  */
 async function unavailable(
   { parts: { probes, circuits, full }, attempt }: AttemptState,

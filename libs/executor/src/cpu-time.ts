@@ -1,7 +1,7 @@
 /**
  * Enforces the CPU-time limit with the sandbox's own counter. The counter is read again at the earliest time
  * at which the limit could be reached, so a sleeping program costs few reads, and a computing one is stopped
- * within CHECK_MS of its limit. Works for every backend.
+ * within CHECK_MS of its limit. Works for every backend that measures CPU time.
  */
 import type { Sandbox } from '@cofferdam/contract'
 import type { Clock } from './clock.ts'

@@ -1,9 +1,9 @@
 /**
  * The environment of a program: our base, then the request's variables, except names that make a loader, an
- * interpreter or a tool run other code. The sandbox is the security boundary, and this only protects the
- * runner inside it. The names come from sudo's initial_badenv_table, glibc's unsecvars, and the manual pages
- * of bash, Python, Node.js, Perl, Ruby and git. Names that look like secrets are allowed. Their values are
- * redacted from everything the program prints (secret-forms.ts).
+ * interpreter or a tool run other code. The sandbox is the security boundary. Leaving these names out only
+ * protects the runner inside it. The names come from sudo's initial_badenv_table, glibc's unsecvars, and the
+ * manual pages of bash, Python, Node.js, Perl, Ruby and git. Names that look like secrets are allowed. Their
+ * values are redacted from everything the program prints (secret-forms.ts).
  */
 
 /** Without PATH, because only the backend knows where its interpreters are. */

@@ -170,7 +170,10 @@ const shown = ({ key, sessionId }: SessionFork): { key: string; session_id: stri
   session_id: sessionId,
 })
 
-/** Matches everything below a folder. Glob characters match any character, and `listing` compares paths. */
+/**
+ * Matches at least everything below a folder. Glob characters in its name become a question mark, which
+ * matches any character, so `listing` compares the paths.
+ */
 const globsBelow = (path: string): string[] => [path === '' ? '**' : `${path.replaceAll(/^!|\*/g, '?')}/**`]
 
 /** Programs chose the names, so the tenant's secrets are removed from them. */

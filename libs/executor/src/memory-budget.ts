@@ -21,7 +21,9 @@ export interface MemoryBudget {
   acquire(bytes: number, signal: AbortSignal): Promise<MemoryLease>
   /** Takes `bytes` at once or returns null. For warm slots, which must not overtake a waiting execution. */
   tryAcquire(bytes: number): MemoryLease | null
-  /** Calls `listener` with the missing bytes when an execution starts to wait, so that warm slots release. */
+  /**
+   * Calls `listener` with the missing bytes when an execution starts to wait, so that warm slots free memory.
+   */
   onPressure(listener: (missingBytes: number) => void): void
   /** Calls `listener` when the last waiting execution has its memory or has given up. */
   onRoom(listener: () => void): void

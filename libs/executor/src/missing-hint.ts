@@ -14,7 +14,7 @@ const NO_PYTHON_MODULE = /^ModuleNotFoundError: No module named '(\w{1,100})[\w.
 /** Matches no paths, which are the program's own files, and no `node:` modules, which are parts of Node. */
 const NO_NODE_MODULE = /\bCannot find (?:module|package) '((?![./]|node:)[\w@./-]{1,200})'/
 
-/** Interpreters print it at the end. */
+/** Searched characters at the end of stderr, where interpreters print their error. */
 const TAIL = 4096
 
 /** These backends run programs of the worker's host. All others use an image. */

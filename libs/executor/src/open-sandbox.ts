@@ -32,7 +32,10 @@ export interface Opening {
   minIsolation: Isolation
 }
 
-/** Whether the sandbox may already exist, as a session's. Then it needs no capacity at the vendor. */
+/**
+ * Whether the sandbox may already exist, because a session can have one. Then it needs no capacity at the
+ * vendor.
+ */
 export const mayExist = ({ session }: SandboxSpec): boolean => session !== null
 
 /**

@@ -52,7 +52,7 @@ function token(anchor: string, shape: TokenShape): SecretPattern {
   }
 }
 
-/** Covers from `from`. The run of body bytes is counted from `bodyAt`. */
+/** Matches from `from` if at least `min` bytes of `body` follow at `bodyAt`, one of them in `needs`. */
 function tokenRun(
   bytes: Uint8Array,
   from: number,

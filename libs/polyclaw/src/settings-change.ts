@@ -63,7 +63,7 @@ export function settingsAfter(now: SandboxSettings, change: SandboxChange): Sand
     session_pool_endpoint: change.session_pool_endpoint ?? now.session_pool_endpoint,
     whitelist: change.reset_whitelist === true ? [...DEFAULT_WHITELIST] : [...whitelist],
   }
-  // Otherwise it would be unclear whether a sandbox without a pool is enabled.
+  // Refuse an enabled sandbox without a pool, because no execution could use it.
   if (after.enabled && after.session_pool_endpoint === '')
     throw new CofferdamError(
       'invalid_request',

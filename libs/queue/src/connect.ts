@@ -86,7 +86,8 @@ function open(address: RedisAddress, url: string, options: RedisOptions): Redis 
         ...where,
         ...(tls === undefined ? {} : { tls, enableTLSForSentinelMode: true, sentinelTLS: tls }),
         sentinelRetryStrategy: retryStrategy,
-        // No `failoverDetector`: in ioredis 6, a failover during connecting ends the connection for good.
+        // No `failoverDetector`: with one, ioredis 6 closes the connection for good if a failover comes while
+        // it connects.
       })
     }
     case 'cluster': {
@@ -95,8 +96,8 @@ function open(address: RedisAddress, url: string, options: RedisOptions): Redis 
       const cluster = new Cluster(nodes, {
         enableOfflineQueue,
         clusterRetryStrategy: retryStrategy,
-        // A failover takes the node timeout of the cluster, which is seconds. Commands are retried every
-        // 200 ms until then.
+        // A failover takes the node timeout of the cluster, which is seconds. Commands are retried every 200
+        // ms until it is over.
         slotsRefreshTimeout: 5000,
         slotsRefreshInterval: 5000,
         retryDelayOnClusterDown: 200,

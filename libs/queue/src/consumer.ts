@@ -94,7 +94,7 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
   const { redis, subscriber, workerId, lanes, lockMs = LOCK_MS, sweepMs = SWEEP_MS } = deps
   const log = deps.logger
   const onError = (error: unknown): void => {
-    // While Redis is away, every loop fails each time. That is not logged here, but by the connection.
+    // While Redis is away, every loop fails each time. No log: the worker reports that it is not ready.
     if (!isRedisAway(error)) log?.warn({ err: error, worker_id: workerId }, 'queue upkeep failed')
   }
   const { silenceMs = QUEUE_BOUNDS.writePatienceMs } = deps

@@ -49,7 +49,7 @@ export const queueKeys = (at: At) => ({
   backlog: at('b:'),
   /** `<class>:<tenant>` → zset of agents with a backlog, by turn. */
   turns: at('turns:'),
-  /** `<lane>:<tenant>` → set of the classes, besides the lane itself, in which it has a backlog. */
+  /** `<lane>:<tenant>` → set of the classes, besides the lane itself, in which the tenant has a backlog. */
   classes: at('classes:'),
   /** `<lane>` → zset of tenants with a backlog, each with score 1. */
   queued: at('queued:'),

@@ -83,9 +83,7 @@ export interface Producer extends AsyncDisposable {
   put(request: ExecutionRequest, options?: { traceparent?: string; awaitReply?: boolean }): Promise<Accepted>
   /** The current state. Null when Redis has never known the execution, or has deleted it. */
   get(id: ExecutionId): Promise<ExecutionState | null>
-  /**
-   * What the execution waits for, the strongest reason first. Empty once it has begun. Null as with `get`.
-   */
+  /** What the execution waits for, the strongest reason first. Empty once it has begun. Null as `get`. */
   whyWaiting(id: ExecutionId): Promise<WaitFact[] | null>
   /** The request as it was put. Null when the execution has ended or Redis does not know it. */
   request(id: ExecutionId): Promise<ExecutionRequest | null>
@@ -99,9 +97,7 @@ export interface Producer extends AsyncDisposable {
   cancelTenant(tenantId: string, asked: TenantCancel): Promise<CancelledPage>
   /** Delayed, queued and running executions of a tenant, newest first. */
   live(tenantId: string, limit: number): Promise<ExecutionState[]>
-  /**
-   * One page of live executions, of all tenants if null. A filtered one may hold fewer than `limit`, even 0.
-   */
+  /** One page of live executions, of all tenants if null. A filtered page may have fewer than `limit`. */
   livePage(tenantId: string | null, asked: LivePageAsked): Promise<LivePage>
   stats(): Promise<QueueStats>
   /** Every tenant with something waiting or running, 10,000 at most. Costs 2 to 3 ms per 100 tenants. */

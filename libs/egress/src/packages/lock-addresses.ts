@@ -10,7 +10,7 @@ const ADDRESS = /\bhttps?:\/\/[^\s"'#,}]+/gi
  */
 export const redirectLock = (text: string): string => text.replaceAll(ADDRESS, redirected)
 
-/** Changes `…/name/-/file.tgz`, the form of every registry, after any path that a registry has. */
+/** Changes `…/name/-/file.tgz`, the form of every registry. Any path may stand before the name. */
 function redirected(address: string): string {
   const [, , , ...parts] = address.split('/')
   const dash = parts.indexOf('-', 1)

@@ -1,7 +1,7 @@
 /**
- * Which packages and versions a tenant may install. Rules for one name add up. A rule that cannot be read
- * allows nothing. PyPI: `name`, `name==1.2.*`, `name>=2,<3`, `*`. npm: `name`, `name@^1.2`, `@scope/*`,
- * `@scope/name@1.x`, `*`.
+ * Which packages and versions a tenant may install: those that at least one rule allows. A rule that cannot
+ * be read allows nothing. PyPI: `name`, `name==1.2.*`, `name>=2,<3`, `*`. npm: `name`, `name@^1.2`,
+ * `@scope/*`, `@scope/name@1.x`, `*`.
  */
 import type { TenantPolicy } from '@cofferdam/contract'
 import * as pep440 from '@renovatebot/pep440'

@@ -1,4 +1,4 @@
--- Purpose: the owner keeps a value for the next attempt of its execution, or for the next turn of its session.
+-- Purpose: the owner keeps a value for its execution's next attempt, or for the next turn of its session.
 -- KEYS[1]  record
 -- ARGV     1 id, 2 fence, 3 what (checkpoint, workspace), 4 name of the value (the key after its prefix),
 --          5 value, 6 milliseconds to keep it

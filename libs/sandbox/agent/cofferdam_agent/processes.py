@@ -15,8 +15,8 @@ from . import gate, linux, reap, spawn
 from .waiting import ENTRIES, WaitingInterpreter
 from .workdir import IO_ERROR, REFUSED, WorkError
 
-# How long killed processes of a cell may take to end. One that waits for a busy disk ends only when the disk has
-# answered. GONE_S + WIPE_S + FREE_S is below the worker's limit of 15 s (CLEAN_MS in cells.ts).
+# How long killed processes of a cell may take to end. One that waits for a busy disk ends only when the disk
+# has answered. GONE_S + WIPE_S + FREE_S is below the worker's limit of 15 s (CLEAN_MS in cells.ts).
 GONE_S = 6.0
 
 

@@ -4,10 +4,12 @@
  * been a way out of containers or is of no use to a program. Among the refused calls, some of which moby's
  * default refuses as well, are:
  *   - io_uring_*: still allowed by the default of dockerd 20.10, removed upstream by moby/moby#46762
- *   - userfaultfd, keyctl, add_key, request_key, bpf, perf_event_open, ptrace, process_vm_*, kcmp, pidfd_getfd
- *   - unshare, setns, and clone with any namespace flag; clone3 answers ENOSYS, because its flags lie in memory that
- *     a filter cannot read, and libc then falls back to clone
- *   - mount and everything about mounts, chroot, pivot_root, quotactl, swap, modules, reboot, clock setting, acct
+ *   - userfaultfd, keyctl, add_key, request_key, bpf, perf_event_open, ptrace, process_vm_*, kcmp,
+ *     pidfd_getfd
+ *   - unshare, setns, and clone with any namespace flag; clone3 answers ENOSYS, because its flags lie in
+ *     memory that a filter cannot read, and libc then falls back to clone
+ *   - mount and everything about mounts, chroot, pivot_root, quotactl, swap, modules, reboot, acct,
+ *     setting of clocks
  *   - sockets of families other than unix, IPv4 and IPv6 (netlink, packet, vsock, alg, bluetooth, …)
  *   - vmsplice, name_to_handle_at, open_by_handle_at, fanotify, lookup_dcookie, personality changes
  * One architecture per host is compiled, which is half of what the default costs at start.

@@ -6,7 +6,7 @@
  *
  *   to agent   J job · F file chunk (u32 index, bytes) · G go · I stdin chunk (empty: end) · S soft stop (u32 grace ms)
  *              · B copies of files, also while a program runs (u32 files, u32 bytes, NUL-separated globs)
- *              · C collect (u8 operation: r read, l list files, k list links, d remove; u32 limit, NUL-separated names)
+ *              · C collect (u8: r read, l list files, k list links, d remove; u32 limit, NUL-separated names)
  *              · P ping · K clean (u8 what is kept)
  *   to host    R ready · O/E output · T cap reached (u8 stream, u64 dropped) · V value · F file out · Z collected (u8 status,
  *              text; after K u8 processes that wait) · X exit · A pong (7 × u64 usage) · U progress

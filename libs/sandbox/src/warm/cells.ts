@@ -51,10 +51,7 @@ export interface Turn<S extends CellSlot> extends Keeping {
 }
 
 export interface Cells<S extends CellSlot> {
-  /**
-   * Waits for the turn. Rejects like `start`, with `conflict` if the session has other limits or another
-   * scope, or with the signal's reason.
-   */
+  /** Waits for the turn. Rejects like `start`, with `conflict` (`unlike`), or with the signal's reason. */
   take(spec: SandboxSpec, kind: SlotKind, signal: AbortSignal): Promise<Turn<S>>
   readonly count: number
   /** Destroys every cell and opens no more. */

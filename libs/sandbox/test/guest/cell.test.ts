@@ -226,7 +226,7 @@ def aim():
             except OSError: pass
         if rounds > 50: open("woken", "w").close()
         time.sleep(0.002)
-# Linux rings once for a signal that is ignored (6.13), and on a busy machine that is before this is stopped: so later ones, too.
+# Linux 6.13 rings once for an ignored signal. On a busy machine that is before the stop, so ring later too.
 for wait_ms in (20, 100, 500, 2000, 5000, 10000):
     timer = ctypes.c_void_p()
     libc.timer_create(1, struct.pack("<qii48x", 0, signal.SIGCONT, 0), ctypes.byref(timer))

@@ -8,8 +8,9 @@
 --             costs affinity. The owner of a run's session stays the same for an execution that only asks for
 --             larger amounts (own.lua).
 --   assigned  executions that the scheduler picked for a session with a live owner: a sorted set per lane and
---             worker, by virtual time. They still wait (depth, cancel, overdue), and only the owner takes them
---             (take-assigned.lua). When a worker leaves, drains or falls silent, they return to the backlogs.
+--             worker, by virtual time. They still wait (depth, cancel, overdue), and only the owner takes
+--             them (take-assigned.lua). When a worker leaves, drains or falls silent, they return to the
+--             backlogs.
 
 -- Makes `id` the front of its session and returns true, or queues it behind the front and returns false.
 local function session_enter(sk, id, sequence)
@@ -35,7 +36,8 @@ local function enter_queue(lane, tenant, agent, id, score, sequence, sk, now)
   end
 end
 
--- After `id` ended: moves the next one of its session to its backlog with its original score. O(log n).
+-- After `id` ended: removes it from its session's queue if it waited there. If it was the front, moves the
+-- next one to its backlog with its original score. O(log n).
 local function session_leave(sk, id)
   if not sk then return end
   if redis.call('ZREM', K.session_queue .. sk, id) == 1 then return end
@@ -111,7 +113,8 @@ local function unassign_all(worker)
   return true
 end
 
--- Removes a waiting id from the backlog, its session's queue or the assigned queue.
+-- Ends the wait of an id: removes it from the backlog or the assigned queue. session_leave removes it from
+-- its session's queue.
 local function leave_queue(lane, tenant, agent, id, sk, worker)
   wait_ends(lane, tenant, id)
   if sk and redis.call('ZSCORE', K.session_queue .. sk, id) then return end

@@ -10,7 +10,7 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
-import { mergeUsr } from './debian-rootfs.ts'
+import { mergeUsr } from './merge-usr.ts'
 
 it('moves files of packages below /bin and /lib into /usr, also if a package has the links itself', async () => {
   const root = mkdtempSync(join(tmpdir(), 'cofferdam-usr-'))
