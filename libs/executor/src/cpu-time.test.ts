@@ -52,6 +52,20 @@ it('nothing is read without a limit, or after the run', async () => {
   expect(clock.pending).toBe(0)
 })
 
+it('a read that fails is repeated after a second, however large the limit', async () => {
+  const clock = createManualClock()
+  const sandbox = sandboxUsing(1, clock)
+  let fails = true
+  const usage = async (): Promise<Usage> => {
+    if (!fails) return await sandbox.usage()
+    fails = false
+    throw new Error('busy')
+  }
+  using watch = watchCpuTime({ usage }, { limitMs: 60_000, parallel: 1, clock })
+  await clock.advance(61_100)
+  expect(watch.passed.aborted).toBe(true)
+})
+
 it('a sandbox that does not answer counts as ending', async () => {
   const clock = createManualClock()
   using watch = watchCpuTime(

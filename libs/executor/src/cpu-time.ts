@@ -8,6 +8,8 @@ import type { Clock } from './clock.ts'
 
 /** Twice the kernel's slowest tick (10 ms). More frequent reads would show nothing new. */
 const CHECK_MS = 20
+/** Pause after a read that failed. */
+const RETRY_MS = 1000
 
 export interface CpuTimeWatch extends Disposable {
   /** Aborts when the limit is passed, and never without a limit. */
@@ -29,14 +31,12 @@ export function watchCpuTime(
   }
   async function ask(): Promise<void> {
     if (isOver || limitMs === undefined) return
-    // A sandbox that is ending does not answer. Its run reports the end.
-    const used = await sandbox.usage().then(
-      (usage) => usage.cpu_ms ?? 0,
-      () => 0,
-    )
+    const answer = await sandbox.usage().catch(() => null)
     if (isOver) return
-    if (used > limitMs) passed.abort()
-    else askIn(limitMs - used)
+    // A sandbox that is ending does not answer, and its run reports the end. Any other one answers later.
+    if (answer === null) clear = clock.after(RETRY_MS, () => void ask())
+    else if ((answer.cpu_ms ?? 0) > limitMs) passed.abort()
+    else askIn(limitMs - (answer.cpu_ms ?? 0))
   }
 
   if (limitMs !== undefined) askIn(limitMs)
