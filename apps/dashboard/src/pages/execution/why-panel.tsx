@@ -47,7 +47,7 @@ export function WhyPanel({ state, notices }: { state: ExecutionState; notices: r
   )
 }
 
-/** How much of a message is compared. A fact may cut the rest. */
+/** Characters of the message that are looked for in the facts. A fact may quote a long message cut short. */
 const COMPARED = 60
 
 /** What went wrong, unless a fact says it in the same words. */

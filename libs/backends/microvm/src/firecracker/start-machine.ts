@@ -1,9 +1,10 @@
 /**
  * Starts the VMM of one machine and leaves it without a guest:
  *
- *   user → jail furnished → jailer → pid and cgroup checked → lease told → API → version → log
+ *   uid taken → jail furnished → jailer run → pid and cgroup checked → `started` called
+ *     → API connected → version checked → log pipe tried
  *
- * The lease determines the names of the jail and its cgroup. So if a worker dies in between, another worker
+ * The ID of the machine's lease (engine.ts) determines the names of the jail and its cgroup. So if a worker dies in between, another worker
  * finds everything that it left. If any step fails, everything is ended again.
  */
 import { spawn } from 'node:child_process'
