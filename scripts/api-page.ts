@@ -1,7 +1,7 @@
 /** Generates docs/reference/api.md from the OpenAPI document. */
 import { describeApi } from '../apps/api/src/index.ts'
 import type { Content, JsonSchema, OpenApiDocument, Operation } from '../apps/api/src/openapi-document.ts'
-import { alternative, code, fieldRows, MADE, table, typeWords, wrapped } from './page-table.ts'
+import { alternative, code, fieldRows, kindRows, MADE, table, typeWords, wrapped } from './page-table.ts'
 
 const SCHEMA_HEADINGS = ['field', 'type', 'what it is', 'example']
 
@@ -19,10 +19,14 @@ const withDefault = ({ description = '', default: value }: JsonSchema): string =
     ? description
     : `${description} Default: ${typeof value === 'string' ? value : JSON.stringify(value)}.`
 
-/** A table of the fields of a schema. `*` marks required fields. */
+/** A table of the fields of a schema, if it has any. `*` marks required fields. */
 function fields(schema: JsonSchema): string[] {
   const alternatives = schema.oneOf ?? schema.anyOf ?? [schema]
-  const rows = alternatives.flatMap((one) => fieldRows(one, '', alternative(one) ?? ''))
+  const rows = [
+    ...(alternatives.length > 1 ? kindRows(alternatives) : []),
+    ...alternatives.flatMap((one) => fieldRows(one, '', alternative(one) ?? '')),
+  ]
+  if (rows.length === 0) return []
   return table(
     SCHEMA_HEADINGS,
     rows.map(({ key, schema, isRequired }) => [
@@ -51,8 +55,7 @@ function content(intro: string, { content = {} }: Content): string[] {
   const { schema } = media
   const kind = type === 'application/json' ? '' : ` (${code(type)})`
   if (schema.$ref !== undefined) return [wrapped(`${intro} ${typeWords(schema, linked)}${kind}`), '']
-  const head = [wrapped(`${intro}${kind}`), '']
-  return fieldRows(schema).length === 0 ? head : [...head, ...fields(schema)]
+  return [wrapped(`${intro}${kind}`), '', ...fields(schema)]
 }
 
 function operation(method: string, path: string, one: Operation): string[] {
@@ -89,8 +92,8 @@ export async function apiPage(): Promise<string> {
     'document, and `/docs` shows it in a browser.',
     '',
     'A key is sent as `Authorization: Bearer cfd_…`. \\* marks required parameters and fields. In answers,',
-    'it marks fields that are always there. Every failure has the shape of [Error](#error); [Errors and',
-    'endings](../errors.md) lists the codes.',
+    'it marks fields that are always there. If a body has several forms, its table lists the fields of all.',
+    'Every failure has the shape of [Error](#error); [Errors and endings](../errors.md) lists the codes.',
     '',
     ...tags.flatMap(({ name, description }) => [
       `## ${name}`,

@@ -74,8 +74,20 @@ function innerRows(schema: JsonSchema, before: string, of: string): Row[] {
     ...fieldRows(schema, before, of),
     ...(items === undefined ? [] : innerRows(items, `${before.slice(0, -1)}[].`, of)),
     ...(typeof additionalProperties === 'object' ? innerRows(additionalProperties, `${before}*.`, of) : []),
+    ...kindRows(choices, before, of),
     ...choices.flatMap((choice) => innerRows(choice, before, alternative(choice) ?? of)),
   ]
+}
+
+/** The row of the field that says of which kind a value is. None if its kinds have no such field. */
+export function kindRows(choices: readonly JsonSchema[], before = '', of = ''): Row[] {
+  const kinds = choices.flatMap(({ properties }) => properties?.['type'] ?? [])
+  const names = kinds.flatMap((kind) => (typeof kind.const === 'string' ? [kind.const] : []))
+  if (names.length === 0) return []
+  const described = kinds.filter(({ description }) => description !== undefined)
+  const about = described.map((kind) => `\`${String(kind.const)}\`: ${kind.description}`)
+  const schema: JsonSchema = { enum: names, description: ['The kind.', ...about].join(' ') }
+  return [{ key: `${before}type${of}`, schema, isRequired: true }]
 }
 
 /** ` (script)` for a schema whose `type` is always `script`. */

@@ -4,8 +4,9 @@
  *   uid taken → jail furnished → jailer run → pid and cgroup checked → `started` called
  *     → API connected → version checked → log pipe tried
  *
- * The ID of the machine's lease (engine.ts) determines the names of the jail and its cgroup. So if a worker dies in between, another worker
- * finds everything that it left. If any step fails, everything is ended again.
+ * The ID of the machine's lease (engine.ts) determines the names of the jail and its cgroup. So if a worker
+ * dies in between, another worker finds everything that it left. If any step fails, everything is ended
+ * again.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
