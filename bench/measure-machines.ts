@@ -132,7 +132,7 @@ const machines = (): string[] =>
 const kibOf = (pid: string): number =>
   Number(/^Pss:\s+(\d+) kB/m.exec(read(`/proc/${pid}/smaps_rollup`))?.[1] ?? Number.NaN)
 
-/** Sandboxes per second that are opened, run and destroyed, in two lanes at once. */
+/** Sandboxes per second that are opened, run and destroyed by two loops at once. */
 async function rate(context: BenchContext, place: LocalPlace): Promise<Measured> {
   const once = async (): Promise<void> => await (await place.once(place.spec(PRINT), '2\n')).gone
   const rates = await closedLoopRates(once, LANES, context.quick ? 6000 : 30_000, SLICES)

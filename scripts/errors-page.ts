@@ -6,7 +6,7 @@ import { code, MADE, table } from './page-table.ts'
 const RETRY_WORDS = {
   never: '`never`: the same call fails again',
   later: '`later`: the same call may work',
-  elsewhere: '`elsewhere`: on another backend',
+  elsewhere: '`elsewhere`: it may work on another backend or process',
 } as const
 
 /** What happened if an attempt ended this way. */
@@ -15,8 +15,11 @@ const ENDING_WORDS: Record<Ending, string> = {
   error: 'The program exited with another status, or raised.',
   crashed: 'A signal that Cofferdam did not send killed the program.',
   soft_timeout:
-    'The program stopped when it was asked to at the soft deadline. Its output up to then is kept.',
-  hard_timeout: 'The program still ran at the hard deadline, so its whole process tree was killed.',
+    'The program stopped when it was asked to at the soft deadline, or it missed its heartbeat. Its output ' +
+    'up to then is kept.',
+  hard_timeout:
+    'The program still ran at the hard deadline, or used up `limits.cpu_time_ms`. Its whole process tree ' +
+    'was killed.',
   oom: 'The kernel killed the program because of its memory limit, or it failed with Python’s `MemoryError`.',
   pids_limit: 'It failed after a fork was refused because of the process limit.',
   disk_limit: 'It failed after a write was refused because of the disk limit.',
@@ -25,9 +28,10 @@ const ENDING_WORDS: Record<Ending, string> = {
   cancelled: 'Somebody cancelled it.',
   policy_denied: 'The tenant’s policy does not allow it. No code ran.',
   cap_exceeded: 'A cap of the tenant or agent is used up. No code ran.',
-  provisioning: 'No sandbox was available. No code ran.',
+  provisioning:
+    'The platform could not start the program, mostly because no sandbox was available. No code ran.',
   sandbox_lost: 'The sandbox died while the program ran.',
-  worker_lost: 'The worker died after the program had begun.',
+  worker_lost: 'The worker died or shut down after the program had begun.',
 }
 
 /**

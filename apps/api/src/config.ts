@@ -86,8 +86,8 @@ export const API_FIELDS = {
     schema: z.url({ protocol: /^https?$/ }).optional(),
     description:
       'Address under which clients and browsers reach the API. In Host and Origin, /mcp accepts only the ' +
-      'name of this address and loopback names. Unset: loopback names only, but any Host on connections ' +
-      'that do not use loopback.',
+      'name of this address and loopback names. Unset: only loopback names, and Host is checked only on ' +
+      'loopback connections.',
     example: 'https://cofferdam.example.com',
   },
   dashboardDir: {

@@ -18,7 +18,8 @@ import { readTraceparent } from './trace-id.ts'
 /** Headers that correspond to fields of the request. */
 export const enqueueHeadersSchema = z.looseObject({
   'idempotency-key': z.string().min(1).max(255).optional().meta({
-    description: 'The same as idempotency_key of the body. Default: that one.',
+    description:
+      'Means the same as idempotency_key of the body. 409 if the two differ. Default: the one in the body.',
     example: 'order-4711',
   }),
   // Not validated, because a malformed traceparent is ignored (W3C trace-context §3.2).

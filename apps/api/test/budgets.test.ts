@@ -89,7 +89,7 @@ describe('usage of a range', () => {
     expect(late.json).toMatchObject({ from, group_by: 'day', total: { cost: 700 } })
   })
 
-  it.each(['from=2020-01-01T00:00:00Z', 'group_by=hour', 'to=yesterday'])(
+  it.each(['from=2020-01-01T00:00:00Z', 'group_by=hour', 'to=yesterday', 'group_by=day&agent_id=a'])(
     'answers 400 for the query %s',
     async (query) => {
       expect((await scene.call({ url: `/v1/tenants/acme/usage?${query}` })).status).toBe(400)

@@ -37,8 +37,8 @@ export const DISPATCHER_FIELDS = {
     variable: 'COFFERDAM_DRAIN_MS',
     schema: wholeNumber(0, 3_600_000).default(300_000),
     description:
-      'How long turns of sessions may go on after the first SIGTERM, milliseconds. The next dispatcher ' +
-      'takes over turns that go on after that.',
+      'How long agents may finish their turns after the first SIGTERM, milliseconds. The next dispatcher ' +
+      'takes over the turns that are unfinished then.',
     example: '300000',
   },
 } as const satisfies Record<string, ConfigField>
@@ -67,7 +67,10 @@ export const environmentSchema = z.strictObject({
     .string()
     .min(1)
     .optional()
-    .describe('File with an API key, only to read how many items wait (`pool`). Tool calls never use it.'),
+    .describe(
+      'File with an API key. The dispatcher only reads with it how many work items wait, for `pool`. Tool ' +
+        'calls never use it.',
+    ),
   pool: nameSchema
     .optional()
     .describe('The pool of `dispatcher.pools` whose spare sandboxes its sessions take.'),
@@ -114,7 +117,8 @@ export const environmentSchema = z.strictObject({
     .max(3_600_000)
     .default(60_000)
     .describe(
-      'How long a session is served after its turn has ended, milliseconds. The default is the SDK’s.',
+      'How long a session is served after the turn of its agent has ended, milliseconds. The default is ' +
+        'the SDK’s.',
     ),
   park_ms: z
     .int()

@@ -52,8 +52,8 @@ export const WORKER_FIELDS = {
     variable: 'COFFERDAM_BACKENDS',
     schema: commaList.prefault(DEFAULT_BACKENDS).pipe(z.array(backendNameSchema)),
     description:
-      'Backends of this worker in order of preference, strongest first; ' +
-      'those that cannot run here are passed over.',
+      'Backends of this worker in order of preference. Those that cannot run here are passed over. Unset: ' +
+      'the configuration file decides (backends, tier, sandbox.backend), else gvisor,docker,process.',
     example: DEFAULT_BACKENDS,
   },
   slots: {

@@ -260,8 +260,8 @@ class ExecutionRequest(_ExecutionRequestRequired, total=False):
     """The environment of the tenant that it runs in. internal-only has no network.
     Default: default-public."""
     backend: str
-    """The backend to run on, such as docker. auto: the first one of its worker that
-    fits. Default: auto."""
+    """The backend to run on, such as docker. auto: the first of the worker that fits.
+    Default: auto."""
     min_isolation: Literal["none", "process", "jail", "container", "gvisor", "microvm-emulated", "microvm"]
     """The weakest isolation to accept. The stronger of this and the policy of the
     tenant applies. Default: that policy."""
@@ -569,8 +569,9 @@ class _TenantCapsInputRequired(TypedDict):
     agents: dict[str, int]
     """Hourly caps of single agents, instead of agent_hourly. Default: none."""
     concurrency: Union[int, None]
-    """Executions that may run at once. Null (default): all slots of the fleet, but
-    while its runs are long, a quarter of the slots is left to others."""
+    """Executions that may run at once. Null (default): all slots of the fleet. While
+    its runs take 1 s or more on average, or none has ended yet, the tenant leaves a
+    quarter of the slots to others."""
     max_queued: Union[int, None]
     """Executions that may be queued at once. Null (default): that of the fleet, 10,000."""
     weight: float
@@ -584,7 +585,7 @@ class _TenantCapsInputRequired(TypedDict):
 class TenantCapsInput(_TenantCapsInputRequired, total=False):
     tenant_daily_cpu_seconds: Union[int, None]
     """CPU seconds per UTC day. Null (default): no cap. Admission reserves the most that
-    an attempt may use. Its end counts the real use."""
+    an attempt may use. When the attempt ends, its real use counts instead."""
     tenant_daily_cost: Union[int, None]
     """Cost per UTC day, micro-units. Null (default): no cap. Prices are in the workers’
     configuration."""
@@ -618,14 +619,16 @@ class TenantPolicyInputTemplates(TypedDict):
     required: bool
     """Refuse executions that no template applies to."""
     agents: dict[str, str]
-    """The template of each agent, which applies whatever template a request names."""
+    """The template of each agent. A request of that agent which names another template
+    is refused."""
 
 
 class _TenantPolicyInputRequired(TypedDict):
     tenant_id: str
     """The tenant."""
     sandbox_enabled: bool
-    """False: every execution is refused, uncharged. Default: true."""
+    """False: every execution is refused, uncharged. Default: true if compliance_tier is
+    standard, else false."""
     compliance_tier: Literal["standard", "regulated", "hipaa"]
     """regulated and hipaa: code runs only under a template with strict settings.
     Default: standard."""
@@ -880,8 +883,8 @@ class _ErrorErrorRequired(TypedDict):
     hint: str
     """What to do about it."""
     retry: Literal["never", "later", "elsewhere"]
-    """Whether to send the same request again: never, later, or to another backend
-    (elsewhere)."""
+    """Whether to send the same request again: never, later, or to another backend or
+    process (elsewhere)."""
 
 
 class ErrorError(_ErrorErrorRequired, total=False):
@@ -1463,7 +1466,8 @@ class ExecutionWhyFactsItem(_ExecutionWhyFactsItemRequired, total=False):
     since: str
     """Since when it could have started. Absent if it does not wait in the queue."""
     until: str
-    """When the reason goes away by itself. Absent if that is unknown."""
+    """When the reason goes away by itself, or for no_worker, when the execution is
+    refused. Absent if that is unknown."""
     action: str
     """What can be done about it. Absent if there is nothing to do."""
 
@@ -1474,7 +1478,7 @@ class ExecutionWhy(TypedDict):
     status: Literal["delayed", "queued", "running", "ended"]
     """Its status, as in its state."""
     facts: list[ExecutionWhyFactsItem]
-    """The strongest reason first. Empty while the program runs."""
+    """The most decisive one first. Empty while the program runs."""
 
 
 class QueueTenantsTenantsItem(TypedDict):
@@ -1584,14 +1588,16 @@ class ReadableTenantPolicyTemplates(TypedDict):
     required: bool
     """Refuse executions that no template applies to."""
     agents: dict[str, str]
-    """The template of each agent, which applies whatever template a request names."""
+    """The template of each agent. A request of that agent which names another template
+    is refused."""
 
 
 class _ReadableTenantPolicyRequired(TypedDict):
     tenant_id: str
     """The tenant."""
     sandbox_enabled: bool
-    """False: every execution is refused, uncharged. Default: true."""
+    """False: every execution is refused, uncharged. Default: true if compliance_tier is
+    standard, else false."""
     compliance_tier: Literal["standard", "regulated", "hipaa"]
     """regulated and hipaa: code runs only under a template with strict settings.
     Default: standard."""
@@ -1807,7 +1813,7 @@ class Template(TypedDict):
     tenant_id: str
     """Its tenant."""
     sandbox: Union[TemplateSandbox, None]
-    """Settings of the sandboxes. Null when the template does not opt in."""
+    """Settings of the sandboxes. Null: executions under this template are refused."""
 
 
 class Tenant(TypedDict):
@@ -1827,8 +1833,9 @@ class TenantCaps(TypedDict):
     agents: dict[str, int]
     """Hourly caps of single agents, instead of agent_hourly. Default: none."""
     concurrency: Union[int, None]
-    """Executions that may run at once. Null (default): all slots of the fleet, but
-    while its runs are long, a quarter of the slots is left to others."""
+    """Executions that may run at once. Null (default): all slots of the fleet. While
+    its runs take 1 s or more on average, or none has ended yet, the tenant leaves a
+    quarter of the slots to others."""
     max_queued: Union[int, None]
     """Executions that may be queued at once. Null (default): that of the fleet, 10,000."""
     weight: float
@@ -1839,7 +1846,7 @@ class TenantCaps(TypedDict):
     """Starts that may come at once before rate_per_second holds them back. Default: 1."""
     tenant_daily_cpu_seconds: Union[int, None]
     """CPU seconds per UTC day. Null (default): no cap. Admission reserves the most that
-    an attempt may use. Its end counts the real use."""
+    an attempt may use. When the attempt ends, its real use counts instead."""
     tenant_daily_cost: Union[int, None]
     """Cost per UTC day, micro-units. Null (default): no cap. Prices are in the workers’
     configuration."""
@@ -1873,14 +1880,16 @@ class TenantPolicyTemplates(TypedDict):
     required: bool
     """Refuse executions that no template applies to."""
     agents: dict[str, str]
-    """The template of each agent, which applies whatever template a request names."""
+    """The template of each agent. A request of that agent which names another template
+    is refused."""
 
 
 class TenantPolicy(TypedDict):
     tenant_id: str
     """The tenant."""
     sandbox_enabled: bool
-    """False: every execution is refused, uncharged. Default: true."""
+    """False: every execution is refused, uncharged. Default: true if compliance_tier is
+    standard, else false."""
     compliance_tier: Literal["standard", "regulated", "hipaa"]
     """regulated and hipaa: code runs only under a template with strict settings.
     Default: standard."""

@@ -309,7 +309,7 @@ export type ErrorBody = {
     /** What to do about it. */
     hint: string
     /**
-     * Whether to send the same request again: never, later, or to another backend
+     * Whether to send the same request again: never, later, or to another backend or process
      * (elsewhere).
      */
     retry: 'never' | 'later' | 'elsewhere'
@@ -623,7 +623,7 @@ export type ExecutionRequest = {
    */
   environment?: 'default-public' | 'internal-only' | undefined
   /**
-   * The backend to run on, such as docker. auto: the first one of its worker that fits.
+   * The backend to run on, such as docker. auto: the first of the worker that fits.
    * Default: auto.
    */
   backend?: string | undefined
@@ -1167,7 +1167,7 @@ export type ExecutionWhy = {
   execution_id: `exe_${string}`
   /** Its status, as in its state. */
   status: 'delayed' | 'queued' | 'running' | 'ended'
-  /** The strongest reason first. Empty while the program runs. */
+  /** The most decisive one first. Empty while the program runs. */
   facts: Array<{
     /**
      * waits: why it has not begun. refused: why nothing ran. backend: why it ran there.
@@ -1182,7 +1182,10 @@ export type ExecutionWhy = {
     figures: Record<string, string | number | boolean>
     /** Since when it could have started. Absent if it does not wait in the queue. */
     since?: string | undefined
-    /** When the reason goes away by itself. Absent if that is unknown. */
+    /**
+     * When the reason goes away by itself, or for no_worker, when the execution is refused.
+     * Absent if that is unknown.
+     */
     until?: string | undefined
     /** What can be done about it. Absent if there is nothing to do. */
     action?: string | undefined
@@ -1263,7 +1266,10 @@ export type ReadableTenant = {
 export type ReadableTenantPolicy = {
   /** The tenant. */
   tenant_id: string
-  /** False: every execution is refused, uncharged. Default: true. */
+  /**
+   * False: every execution is refused, uncharged. Default: true if compliance_tier is
+   * standard, else false.
+   */
   sandbox_enabled: boolean
   /**
    * regulated and hipaa: code runs only under a template with strict settings. Default:
@@ -1317,7 +1323,10 @@ export type ReadableTenantPolicy = {
   templates: {
     /** Refuse executions that no template applies to. */
     required: boolean
-    /** The template of each agent, which applies whatever template a request names. */
+    /**
+     * The template of each agent. A request of that agent which names another template is
+     * refused.
+     */
     agents: Record<string, string>
   }
   /** Store full outputs and artifacts encrypted. Default: `false`. */
@@ -1807,7 +1816,7 @@ export type Template = {
   template_id: string
   /** Its tenant. */
   tenant_id: string
-  /** Settings of the sandboxes. Null when the template does not opt in. */
+  /** Settings of the sandboxes. Null: executions under this template are refused. */
   sandbox: {
     /** The environment that its agents run in. internal-only has no network. */
     environment: 'default-public' | 'internal-only'
@@ -1870,8 +1879,9 @@ export type TenantCaps = {
   /** Hourly caps of single agents, instead of agent_hourly. Default: none. */
   agents: Record<string, number>
   /**
-   * Executions that may run at once. Null (default): all slots of the fleet, but while its
-   * runs are long, a quarter of the slots is left to others.
+   * Executions that may run at once. Null (default): all slots of the fleet. While its runs
+   * take 1 s or more on average, or none has ended yet, the tenant leaves a quarter of the
+   * slots to others.
    */
   concurrency: number | null
   /** Executions that may be queued at once. Null (default): that of the fleet, 10,000. */
@@ -1884,7 +1894,7 @@ export type TenantCaps = {
   burst: number
   /**
    * CPU seconds per UTC day. Null (default): no cap. Admission reserves the most that an
-   * attempt may use. Its end counts the real use. Default: `null`.
+   * attempt may use. When the attempt ends, its real use counts instead. Default: `null`.
    */
   tenant_daily_cpu_seconds: number | null
   /**
@@ -1908,8 +1918,9 @@ export type TenantCapsInput = {
   /** Hourly caps of single agents, instead of agent_hourly. Default: none. */
   agents: Record<string, number>
   /**
-   * Executions that may run at once. Null (default): all slots of the fleet, but while its
-   * runs are long, a quarter of the slots is left to others.
+   * Executions that may run at once. Null (default): all slots of the fleet. While its runs
+   * take 1 s or more on average, or none has ended yet, the tenant leaves a quarter of the
+   * slots to others.
    */
   concurrency: number | null
   /** Executions that may be queued at once. Null (default): that of the fleet, 10,000. */
@@ -1922,7 +1933,7 @@ export type TenantCapsInput = {
   burst: number
   /**
    * CPU seconds per UTC day. Null (default): no cap. Admission reserves the most that an
-   * attempt may use. Its end counts the real use.
+   * attempt may use. When the attempt ends, its real use counts instead.
    */
   tenant_daily_cpu_seconds?: number | null | undefined
   /**
@@ -1935,7 +1946,10 @@ export type TenantCapsInput = {
 export type TenantPolicy = {
   /** The tenant. */
   tenant_id: string
-  /** False: every execution is refused, uncharged. Default: true. */
+  /**
+   * False: every execution is refused, uncharged. Default: true if compliance_tier is
+   * standard, else false.
+   */
   sandbox_enabled: boolean
   /**
    * regulated and hipaa: code runs only under a template with strict settings. Default:
@@ -1992,7 +2006,10 @@ export type TenantPolicy = {
   templates: {
     /** Refuse executions that no template applies to. */
     required: boolean
-    /** The template of each agent, which applies whatever template a request names. */
+    /**
+     * The template of each agent. A request of that agent which names another template is
+     * refused.
+     */
     agents: Record<string, string>
   }
   /** Store full outputs and artifacts encrypted. Default: `false`. */
@@ -2035,7 +2052,10 @@ export type TenantPolicy = {
 export type TenantPolicyInput = {
   /** The tenant. */
   tenant_id: string
-  /** False: every execution is refused, uncharged. Default: true. */
+  /**
+   * False: every execution is refused, uncharged. Default: true if compliance_tier is
+   * standard, else false.
+   */
   sandbox_enabled: boolean
   /**
    * regulated and hipaa: code runs only under a template with strict settings. Default:
@@ -2097,7 +2117,10 @@ export type TenantPolicyInput = {
     | {
         /** Refuse executions that no template applies to. */
         required: boolean
-        /** The template of each agent, which applies whatever template a request names. */
+        /**
+         * The template of each agent. A request of that agent which names another template is
+         * refused.
+         */
         agents: Record<string, string>
       }
     | undefined
@@ -2659,7 +2682,10 @@ export interface Operations {
     body: {
       /** The tenant. */
       tenant_id: string
-      /** False: every execution is refused, uncharged. Default: true. */
+      /**
+       * False: every execution is refused, uncharged. Default: true if compliance_tier is
+       * standard, else false.
+       */
       sandbox_enabled?: boolean | undefined
       /**
        * regulated and hipaa: code runs only under a template with strict settings. Default:
@@ -2730,7 +2756,10 @@ export interface Operations {
         | {
             /** Refuse executions that no template applies to. */
             required: boolean
-            /** The template of each agent, which applies whatever template a request names. */
+            /**
+             * The template of each agent. A request of that agent which names another template is
+             * refused.
+             */
             agents: Record<string, string>
           }
         | undefined
@@ -2785,8 +2814,9 @@ export interface Operations {
             /** Hourly caps of single agents, instead of agent_hourly. Default: none. */
             agents?: Record<string, number> | undefined
             /**
-             * Executions that may run at once. Null (default): all slots of the fleet, but while its
-             * runs are long, a quarter of the slots is left to others.
+             * Executions that may run at once. Null (default): all slots of the fleet. While its runs
+             * take 1 s or more on average, or none has ended yet, the tenant leaves a quarter of the
+             * slots to others.
              */
             concurrency?: number | null | undefined
             /** Executions that may be queued at once. Null (default): that of the fleet, 10,000. */
@@ -2799,7 +2829,7 @@ export interface Operations {
             burst?: number | undefined
             /**
              * CPU seconds per UTC day. Null (default): no cap. Admission reserves the most that an
-             * attempt may use. Its end counts the real use.
+             * attempt may use. When the attempt ends, its real use counts instead.
              */
             tenant_daily_cpu_seconds?: number | null | undefined
             /**
@@ -2856,7 +2886,10 @@ export interface Operations {
   patchPolicy: {
     query: {}
     body: {
-      /** False: every execution is refused, uncharged. Default: true. */
+      /**
+       * False: every execution is refused, uncharged. Default: true if compliance_tier is
+       * standard, else false.
+       */
       sandbox_enabled?: boolean | undefined
       /**
        * regulated and hipaa: code runs only under a template with strict settings. Default:
@@ -2926,7 +2959,10 @@ export interface Operations {
         | {
             /** Refuse executions that no template applies to. */
             required: boolean
-            /** The template of each agent, which applies whatever template a request names. */
+            /**
+             * The template of each agent. A request of that agent which names another template is
+             * refused.
+             */
             agents: Record<string, string>
           }
         | undefined
@@ -2975,7 +3011,7 @@ export interface Operations {
   putTemplate: {
     query: {}
     body: {
-      /** Settings of the sandboxes. Null when the template does not opt in. */
+      /** Settings of the sandboxes. Null: executions under this template are refused. */
       sandbox: {
         /** The environment that its agents run in. internal-only has no network. */
         environment: 'default-public' | 'internal-only'
@@ -3036,8 +3072,9 @@ export interface Operations {
       /** Hourly caps of single agents, instead of agent_hourly. Default: none. */
       agents?: Record<string, number> | undefined
       /**
-       * Executions that may run at once. Null (default): all slots of the fleet, but while its
-       * runs are long, a quarter of the slots is left to others.
+       * Executions that may run at once. Null (default): all slots of the fleet. While its runs
+       * take 1 s or more on average, or none has ended yet, the tenant leaves a quarter of the
+       * slots to others.
        */
       concurrency?: number | null | undefined
       /** Executions that may be queued at once. Null (default): that of the fleet, 10,000. */
@@ -3050,7 +3087,7 @@ export interface Operations {
       burst?: number | undefined
       /**
        * CPU seconds per UTC day. Null (default): no cap. Admission reserves the most that an
-       * attempt may use. Its end counts the real use.
+       * attempt may use. When the attempt ends, its real use counts instead.
        */
       tenant_daily_cpu_seconds?: number | null | undefined
       /**
@@ -3063,7 +3100,7 @@ export interface Operations {
   }
   getUsage: {
     query: {
-      /** Only what belongs to this agent. Default: all agents. */
+      /** The agent whose agent_hourly is shown. Not with from, to or group_by. Default: none. */
       agent_id?: string | undefined
       /** Charged at or after this time. Default: 30 days before the end. */
       from?: string | undefined
@@ -4083,7 +4120,7 @@ export interface Operations {
       experimental: true
       /** What the operator should know about the whitelist. */
       warnings: Array<string>
-      /** Also the ETag. Send it as If-Match to change what you read. */
+      /** Also the ETag. A change with it as If-Match fails if somebody else changed it first. */
       version: number
       /** Work on the pool. Null when there is none. */
       provisioning: {
@@ -4153,7 +4190,7 @@ export interface Operations {
       experimental: true
       /** What the operator should know about the whitelist. */
       warnings: Array<string>
-      /** Also the ETag. Send it as If-Match to change what you read. */
+      /** Also the ETag. A change with it as If-Match fails if somebody else changed it first. */
       version: number
       /** Work on the pool. Null when there is none. */
       provisioning: {
@@ -4317,7 +4354,7 @@ export interface Operations {
         experimental: true
         /** What the operator should know about the whitelist. */
         warnings: Array<string>
-        /** Also the ETag. Send it as If-Match to change what you read. */
+        /** Also the ETag. A change with it as If-Match fails if somebody else changed it first. */
         version: number
         /** Work on the pool. Null when there is none. */
         provisioning: {
@@ -4382,7 +4419,7 @@ export interface Operations {
         experimental: true
         /** What the operator should know about the whitelist. */
         warnings: Array<string>
-        /** Also the ETag. Send it as If-Match to change what you read. */
+        /** Also the ETag. A change with it as If-Match fails if somebody else changed it first. */
         version: number
         /** Work on the pool. Null when there is none. */
         provisioning: {

@@ -22,7 +22,8 @@ export const errorBodySchema = z.object({
       }),
       retry: z.enum(['never', 'later', 'elsewhere']).meta({
         description:
-          'Whether to send the same request again: never, later, or to another backend (elsewhere).',
+          'Whether to send the same request again: never, later, or to another backend or process ' +
+          '(elsewhere).',
       }),
       details: z
         .record(z.string(), z.unknown())

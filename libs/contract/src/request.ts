@@ -122,7 +122,7 @@ export const executionRequestSchema = z
       description: 'The environment of the tenant that it runs in. internal-only has no network.',
     }),
     backend: z.string().min(1).max(64).default('auto').meta({
-      description: 'The backend to run on, such as docker. auto: the first one of its worker that fits.',
+      description: 'The backend to run on, such as docker. auto: the first of the worker that fits.',
       example: 'auto',
     }),
     min_isolation: isolationSchema.optional().meta({

@@ -24,7 +24,7 @@ const BUDGETS = {
   tenant_daily_cpu_seconds: cap.nullable().meta({
     description:
       'CPU seconds per UTC day. Null (default): no cap. Admission reserves the most that an attempt may ' +
-      'use. Its end counts the real use.',
+      'use. When the attempt ends, its real use counts instead.',
     example: 3600,
   }),
   tenant_daily_cost: z.int().min(0).max(MOST_COST).nullable().meta({
@@ -69,8 +69,8 @@ export const tenantCapsSchema = z.strictObject({
     .nullable()
     .meta({
       description:
-        'Executions that may run at once. Null (default): all slots of the fleet, but while its runs are ' +
-        'long, a quarter of the slots is left to others.',
+        'Executions that may run at once. Null (default): all slots of the fleet. While its runs take 1 s ' +
+        'or more on average, or none has ended yet, the tenant leaves a quarter of the slots to others.',
       example: 4,
     }),
   max_queued: z.int().min(0).max(10_000_000).nullable().meta({

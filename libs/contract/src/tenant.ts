@@ -68,7 +68,8 @@ const RULES = {
     .strictObject({
       required: z.boolean().meta({ description: 'Refuse executions that no template applies to.' }),
       agents: boundedRecord(nameSchema, nameSchema, MAX_BOUND_AGENTS, 'agents').meta({
-        description: 'The template of each agent, which applies whatever template a request names.',
+        description:
+          'The template of each agent. A request of that agent which names another template is refused.',
         example: { analyst: 'strict' },
       }),
     })
@@ -118,9 +119,11 @@ export const DEFAULT_TENANT_RULES: { [Name in keyof typeof RULES]: z.output<(typ
 
 export const tenantPolicySchema = z.strictObject({
   tenant_id: nameSchema.meta({ description: 'The tenant.', example: 'demo' }),
-  sandbox_enabled: z
-    .boolean()
-    .meta({ description: 'False: every execution is refused, uncharged. Default: true.' }),
+  sandbox_enabled: z.boolean().meta({
+    description:
+      'False: every execution is refused, uncharged. Default: true if compliance_tier is standard, else ' +
+      'false.',
+  }),
   compliance_tier: z.enum(COMPLIANCE_TIERS).meta({
     description:
       'regulated and hipaa: code runs only under a template with strict settings. Default: standard.',
@@ -205,7 +208,7 @@ export const templateSchema = z.strictObject({
         }),
     })
     .nullable()
-    .meta({ description: 'Settings of the sandboxes. Null when the template does not opt in.' }),
+    .meta({ description: 'Settings of the sandboxes. Null: executions under this template are refused.' }),
 })
 export type Template = z.infer<typeof templateSchema>
 

@@ -29,7 +29,9 @@ export const whyFactSchema = z.strictObject({
     description: 'Since when it could have started. Absent if it does not wait in the queue.',
   }),
   until: timeSchema.optional().meta({
-    description: 'When the reason goes away by itself. Absent if that is unknown.',
+    description:
+      'When the reason goes away by itself, or for no_worker, when the execution is refused. Absent if ' +
+      'that is unknown.',
   }),
   action: z.string().optional().meta({
     description: 'What can be done about it. Absent if there is nothing to do.',
@@ -42,7 +44,7 @@ export const executionWhySchema = z.strictObject({
   execution_id: executionIdSchema.meta({ description: 'The execution.' }),
   status: z.enum(EXECUTION_STATUSES).meta({ description: 'Its status, as in its state.' }),
   facts: z.array(whyFactSchema).meta({
-    description: 'The strongest reason first. Empty while the program runs.',
+    description: 'The most decisive one first. Empty while the program runs.',
   }),
 })
 export type ExecutionWhy = z.infer<typeof executionWhySchema>

@@ -49,7 +49,7 @@ export const sandboxConfigSchema = z.strictObject({
     example: ['.env holds secrets: it is never carried, whatever the whitelist says.'],
   }),
   version: z.int().meta({
-    description: 'Also the ETag. Send it as If-Match to change what you read.',
+    description: 'Also the ETag. A change with it as If-Match fails if somebody else changed it first.',
     example: 3,
   }),
   provisioning: z

@@ -23,7 +23,7 @@ export interface SandboxSettings {
 
 export interface SandboxWork {
   kind: 'making' | 'removing'
-  /** The plan that the work was claimed with. */
+  /** Names and location of the pool that is being made or removed, fixed when the work began (a PoolPlan). */
   plan: unknown
 }
 

@@ -9,7 +9,7 @@ import { createStore, migrate, type Store } from '../src/index.ts'
 import { PATIENT_TIMEOUTS } from '../src/testing.ts'
 import { sampleAttempt } from './sample-attempt.ts'
 
-/** statementMs + connectMs + 250 ms of silence, times four for a slow machine. */
+/** More than four times the store's longest wait, for slow machines: statementMs + connectMs + SILENCE_MS. */
 const FAST_MS = 16_000
 let dir: string
 let server: RunningServer

@@ -73,8 +73,8 @@ export const BACKEND_LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     level: 'warn',
     from: 'worker',
     about:
-      'The attempt was stopped before it used the session, and the agent in the session does not answer. ' +
-      'The next execution of the session gets a fresh one.',
+      'The attempt was stopped before it used the session, and the guest agent in the session does not ' +
+      'answer. The next execution of the session gets a fresh sandbox.',
   },
   'azure: a session that failed to start may wait until its cooldown ends': {
     level: 'warn',

@@ -168,7 +168,7 @@ export const ATTRIBUTE_FACTS: Readonly<Record<AttributeName, string>> = {
   'cofferdam.queue.wait_ms': 'from enqueue to being taken, milliseconds',
   'cofferdam.backend': 'name of the backend, `none` before one was chosen',
   'cofferdam.isolation': 'its isolation, e.g. `container`',
-  'cofferdam.warm': 'true when the sandbox waited, false for a cold start',
+  'cofferdam.warm': 'true for a warm sandbox, false for a cold start',
   'cofferdam.vendor.ref':
     'what a vendor’s own logs call the sandbox: a session id, `claim/pod`, a hash of Azure’s identifier; ' +
     'on spans only',

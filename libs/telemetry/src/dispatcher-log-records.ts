@@ -20,29 +20,35 @@ export const DISPATCHER_LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     from: 'dispatcher',
     about:
       'Serving a session ended with an error (`err`), mostly of the control plane. The item was stopped, ' +
-      'or its lease lapses. The dispatcher that gets it then makes unanswered calls again.',
+      'or its lease lapses. The dispatcher that claims it next makes its unanswered tool calls again.',
   },
   'the sandbox of a session was not prepared': {
     level: 'warn',
     from: 'dispatcher',
-    about: 'Redis did not answer for long, or no worker took the execution. The next call tries again.',
+    about:
+      'Redis did not answer for long, or no worker took the execution. The next tool call of the session ' +
+      'tries again.',
   },
   'outputs of a session were not kept': {
     level: 'warn',
     from: 'dispatcher',
-    about: '`reason` says why. They are collected again after the next call, as long as the sandbox lives.',
+    about:
+      '`reason` or `err` says why. They are collected again after the next tool call of the session and ' +
+      'when its work item ends, as long as the sandbox lives.',
   },
   'memories of a session were not kept': {
     level: 'warn',
     from: 'dispatcher',
-    about: 'The sandbox or the control plane did not answer. Tried again after the next call.',
+    about:
+      'The sandbox or the control plane did not answer. Tried again after a later tool call of the ' +
+      'session, and when its work item ends.',
   },
   'skills or memories of a session were not provided': {
     level: 'warn',
     from: 'dispatcher',
     about:
-      'A memory store could not be downloaded, or the sandbox could not be prepared. Calls fail with the ' +
-      'reason.',
+      'A memory store could not be downloaded, or the sandbox could not be prepared. Tool calls of the ' +
+      'session fail with the reason.',
   },
   'some files of a session are too large or too many for its sandbox': {
     level: 'warn',

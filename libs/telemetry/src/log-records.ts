@@ -111,7 +111,9 @@ export const LOG_FACTS: Readonly<Record<string, LogFacts>> = {
   'made a template of machines': {
     level: 'info',
     from: 'worker',
-    about: 'The backend `microvm` booted a machine of a new size; its clones come from the snapshot.',
+    about:
+      'The backend `microvm` booted a machine of a new size and saved a snapshot, from which it starts ' +
+      'clones.',
   },
   'ended an idle session': {
     level: 'info',

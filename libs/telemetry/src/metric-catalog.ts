@@ -95,7 +95,7 @@ export const METRIC_FACTS: Readonly<Record<MetricName, MetricFacts>> = {
     unit: 's',
     from: 'worker',
     labels: ['cofferdam.backend'],
-    about: 'From the start of a slot until its interpreter waited: the refill time.',
+    about: 'From the start of a slot until its interpreter was ready: the refill time.',
   },
   'cofferdam.memory.budget': {
     kind: 'gauge',

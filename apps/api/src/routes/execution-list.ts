@@ -26,8 +26,8 @@ export function executionList(app: App, context: RouteContext): void {
         description:
           'Only the first page has live executions, the newest ones; `status=live` pages through all of ' +
           'them. Filters by exit_status and duration find only ended executions. A filter by session_id ' +
-          'finds a live execution only once it runs. A filter by trace_id finds live executions only if ' +
-          'the caller or the API traces. With filters, each page examines at most 5,000 live executions. ' +
+          'finds a live execution only once it runs. A filter by trace_id misses live executions that were ' +
+          'enqueued without a trace. With filters, each page examines at most 5,000 live executions. ' +
           'Texts of results are cut at 16 KiB. A page may hold fewer than `limit`, even none: only ' +
           '`next_cursor` null means the end.',
         querystring: listQuery,

@@ -19,7 +19,7 @@ export function executionWhy(app: App, context: RouteContext): void {
         tags: ['executions'],
         summary: 'Why an execution waits, was refused, ran where it ran, and ended as it did.',
         description:
-          'While it waits, the facts are the scheduler’s state at this moment, the strongest first.',
+          'While it waits, the facts are the scheduler’s state at this moment, the most decisive first.',
         params: executionParams,
         response: { 200: executionWhySchema, ...FAILURES },
       },

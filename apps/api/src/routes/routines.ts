@@ -55,8 +55,8 @@ function addCollection(app: App, context: RouteContext): void {
         tags: ['routines'],
         summary: 'Create a routine: a request, and when it runs.',
         description:
-          'Its runs are in lane `routine` and may take up to 24 hours. `request` is checked now and again ' +
-          'at each run.',
+          'Its runs are in lane `routine` and may take up to 24 hours. `request` is checked at creation ' +
+          'and again at each run.',
         body: routineInputSchema,
         response: { 201: routineSchema, ...FAILURES },
       },

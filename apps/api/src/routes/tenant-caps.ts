@@ -1,5 +1,6 @@
 /** GET, PUT and PATCH /v1/tenants/{id}/caps, and GET …/usage: what a tenant may use, and what it used. */
 import {
+  CofferdamError,
   cpuUseSchema,
   nameSchema,
   type TenantCaps,
@@ -88,7 +89,10 @@ const usageReportSchema = z.strictObject({
 })
 
 const usageQuery = z.strictObject({
-  agent_id: agentQuery,
+  agent_id: agentQuery.meta({
+    description: 'The agent whose agent_hourly is shown. Not with from, to or group_by. Default: none.',
+    example: 'analyst',
+  }),
   from: timeQuery.optional().meta({
     description: `Charged at or after this time. Default: ${DEFAULT_RANGE_DAYS} days before the end.`,
   }),
@@ -123,7 +127,7 @@ function addCaps(app: App, context: RouteContext): void {
       description:
         'A cap of 0 is the kill switch: nothing starts any more; POST /v1/tenants/{id}/cancel stops what ' +
         'runs. ' +
-        'Answers 503 when it is stored but not live yet; repeat it.',
+        'Answers 503 if the change is stored but not live yet; then repeat the call.',
       params: tenantParams,
       response: { 200: tenantCapsSchema, ...FAILURES },
     },
@@ -192,6 +196,11 @@ function addUsage(app: App, context: RouteContext): void {
       const { agent_id, from, to, group_by: groupBy = 'day' } = request.query
       if (request.query.group_by === undefined && from === undefined && to === undefined)
         return context.admission.usage(id, agent_id)
+      if (agent_id !== undefined)
+        throw new CofferdamError(
+          'invalid_request',
+          'agent_id is for the counters of now. With from, to or group_by, send group_by=agent instead.',
+        )
       const until = to === undefined ? context.now() : Date.parse(to)
       const since = from === undefined ? until - DEFAULT_RANGE_DAYS * DAY_MS : Date.parse(from)
       const range = { from: new Date(since).toISOString(), to: new Date(until).toISOString() }

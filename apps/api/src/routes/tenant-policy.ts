@@ -51,7 +51,8 @@ function addPolicy(app: App, context: RouteContext): void {
     schema: {
       tags: ['tenants'],
       description:
-        'Live at the next execution that starts. Answers 503 when it is stored but not live; repeat it.',
+        'Live at the next execution that starts. Answers 503 if the change is stored but not live yet: ' +
+        'then repeat the call.',
       params: tenantParams,
       response: { 200: tenantPolicySchema, ...FAILURES },
     },
@@ -150,7 +151,7 @@ function addTemplates(app: App, context: RouteContext): void {
       schema: {
         operationId: 'putTemplate',
         tags: ['tenants'],
-        summary: 'Create or replace a template: `sandbox` opts its agents in. Admin.',
+        summary: 'Create or replace a template. If `sandbox` is null, its executions are refused. Admin.',
         params: templateParams,
         body: templateSchema.pick({ sandbox: true }),
         response: { 200: templateSchema, ...FAILURES },

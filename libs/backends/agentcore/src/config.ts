@@ -58,8 +58,8 @@ export const agentcoreConfigSchema = z.strictObject({
     .max(10_000)
     .default(25)
     .describe(
-      'Calls of one operation a second that this fleet makes in the account; the service takes 30 ' +
-        '(bedrock-agentcore-limits).',
+      'Most calls a second that this fleet makes of one API operation in the account. The service takes 30 ' +
+        '(AWS documentation, bedrock-agentcore-limits).',
     ),
   api_timeout_ms: z
     .int()
@@ -83,7 +83,7 @@ export const agentcoreConfigSchema = z.strictObject({
     .default(840_000)
     .describe(
       'A program whose hard deadline is longer runs in the background, and the worker polls for its end, ' +
-        'because a call may take at most 15 minutes. In a session such a program is refused.',
+        'because a call may take at most 15 minutes. A program of a Cofferdam session is refused instead.',
     ),
   kept_life_ms: z
     .int()
@@ -91,12 +91,12 @@ export const agentcoreConfigSchema = z.strictObject({
     .max(28_800_000)
     .default(3_600_000)
     .describe(
-      'Life of a kept session, from its start. The service ends it then, even while it is in use. At most ' +
-        '8 hours.',
+      'Life of a session that is kept for later executions, from its start. The service ends it then, even ' +
+        'while it is in use. At most 8 hours.',
     ),
   forgotten_after_ms: forgottenAfterSchema.describe(
-    'A kept session that no entry of the registry names for this long is stopped, because Redis may have ' +
-      'lost the entry.',
+    'A session that is kept for later executions is stopped if no entry of the registry names it for this ' +
+      'long, because Redis may have lost the entry.',
   ),
   warm_sessions: z
     .int()

@@ -55,8 +55,8 @@ export const azureConfigSchema = z.strictObject({
   identifier_secret_file: file
     .optional()
     .describe(
-      'File with the secret for identifiers of sessions: at least 32 bytes, the same for all workers. ' +
-        'Whoever knows an identifier can use its session.',
+      'File with the secret from which workers derive the identifiers of sessions: at least 32 bytes, the ' +
+        'same for all workers. Whoever knows an identifier can use its session.',
     ),
 
   credentials: z
@@ -153,6 +153,6 @@ export const azureConfigSchema = z.strictObject({
     .min(1000)
     .max(600_000)
     .default(60_000)
-    .describe('Time from the first call of a session to the agent’s first frame.'),
+    .describe('Longest time from the first call of a session to the guest agent’s first frame.'),
 })
 export type AzureConfig = z.output<typeof azureConfigSchema>

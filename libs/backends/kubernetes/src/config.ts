@@ -99,8 +99,8 @@ export const kubernetesConfigSchema = z.strictObject({
     .enum(['cofferdam', 'sandboxd', 'python-runtime-sandbox'])
     .default('cofferdam')
     .describe(
-      'What the template’s image runs: ours with pod.py, or a runtime of Agent Sandbox, into which our ' +
-        'agent is uploaded.',
+      'What the template’s image runs: our guest agent with pod.py (cofferdam), or a runtime of Agent ' +
+        'Sandbox, into which the worker uploads our guest agent.',
     ),
   foreign: foreignSchema.prefault({}).describe('Settings for an image that is not ours.'),
   session_secret_file: z
@@ -110,9 +110,9 @@ export const kubernetesConfigSchema = z.strictObject({
     .nullable()
     .default(null)
     .describe(
-      'File with the secret for the keys of sessions’ pods: at least 32 bytes, the same for all ' +
-        'workers. With it, sessions outlive their worker and any worker attaches to them. Null: a session ' +
-        'ends with its worker.',
+      'File with the secret from which workers derive the key of each session’s pod: at least 32 bytes, ' +
+        'the same for all workers. With it, sessions outlive their worker and any worker attaches to them. ' +
+        'Null: a session ends with its worker.',
     ),
   forgotten_after_ms: forgottenAfterSchema.describe(
     'A session’s claim that no registry entry names is deleted after this time. Redis may have lost the ' +

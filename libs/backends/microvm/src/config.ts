@@ -43,9 +43,10 @@ export const microvmConfigSchema = z.strictObject({
     .max(1024)
     .optional()
     .describe(
-      'Folder for records and for templates, which take up to the memory of a machine each. Only the user ' +
-        'of the worker may write to it. Default: `cofferdam-<uid>` below the temporary folder; with ' +
-        'Firecracker `state` below `chroot_base`.',
+      'Folder for records and for the snapshots that machines are cloned from. A snapshot takes at most as ' +
+        'much space as the memory of a machine. Only the user of the worker may write to the folder. ' +
+        'Default: `cofferdam-<uid>` below the temporary folder; with Firecracker `state` below ' +
+        '`chroot_base`.',
     ),
   uid: z
     .int()
@@ -71,7 +72,7 @@ export const microvmConfigSchema = z.strictObject({
     .default(60_000)
     .describe(
       'Longest time from the request for a sandbox to the guest agent’s first frame, without the time to ' +
-        'make a template.',
+        'make a snapshot.',
     ),
   host_group: nameSchema
     .optional()

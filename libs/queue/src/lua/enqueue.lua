@@ -38,7 +38,7 @@ local function read_lane(lane, need)
 end
 
 -- Has the same effect as if the execution entered the ring and was picked at once. `state`: that of the
--- tenant, from waiting_of. Returns the estimate that the tenant is charged.
+-- tenant, from waiting_of. Returns the estimated slot time, which the fair queue charges to the tenant.
 local function release_at_once(around, tenant, id, state, weight, now)
   local lane, kind, key = around.lane, around.kind, K.tenant .. tenant
   local clock = around.clock or clock_of(lane, kind)

@@ -13,7 +13,10 @@ const poolsSchema = z.strictObject({
     .min(1)
     .max(256)
     .default(8)
-    .describe('Most idle slots of one kind. Up to it, the number follows the arrivals and the warm-up time.'),
+    .describe(
+      'Most idle slots of one kind (see `max_kinds`). Below that, the number follows the rate of arrivals ' +
+        'and the warm-up time.',
+    ),
   max_kinds: z
     .int()
     .min(1)
