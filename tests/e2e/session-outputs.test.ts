@@ -104,7 +104,7 @@ for (const backend of ['docker', 'process'] as const)
 
       it('are regular files with safe names only, however the folder was prepared', async () => {
         const key = `sesn_${backend}_hostile`
-        await run(
+        const prepared = await run(
           key,
           backend,
           python(
@@ -124,6 +124,7 @@ for (const backend of ['docker', 'process'] as const)
             ].join('\n'),
           ),
         )
+        expect(prepared).toMatchObject({ ok: true, session: { fresh: true } })
         expect(await run(key, backend, COLLECT)).toMatchObject({ ok: true })
         const { outputs, newest } = await listed(key)
         expect(pathsOf(outputs)).toEqual(['*', 'back\\slash'])
@@ -155,7 +156,8 @@ for (const backend of ['docker', 'process'] as const)
 
       it('are never another folder in its place, and a missing folder has none', async () => {
         const key = `sesn_${backend}_link`
-        await run(key, backend, python('import os; os.symlink("/etc", ".session")'))
+        const linked = await run(key, backend, python('import os; os.symlink("/etc", ".session")'))
+        expect(linked).toMatchObject({ ok: true, session: { fresh: true } })
         const nothing = { ok: true, artifacts: [] }
         expect(await run(key, backend, { ...COLLECT, path: '.session' })).toMatchObject(nothing)
         expect(await run(key, backend, { ...COLLECT, path: '.session/ssl' })).toMatchObject(nothing)
