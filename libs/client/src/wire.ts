@@ -3305,7 +3305,7 @@ export interface Operations {
     query: {}
     body: undefined
     result: {
-      /** All of them, at most 1,000. */
+      /** The admin keys. At most 1,000 are listed. */
       keys: Array<{
         /** Identifies the key; no secret. */
         id: string

@@ -526,7 +526,7 @@ describe('the choice of a backend', () => {
       for (let n = 0; n < 3; n++) expect(await executor.execute(attemptOf())).toMatchObject(waits)
       expect(full.specs.length - before, `${afterMs} ms later`).toBe(asked)
     }
-    // An attempt in a session always asks, because the session's sandbox may already exist.
+    // An attempt in a session always asks the backend, because the session's sandbox may already exist.
     const before = full.specs.length
     await executor.execute(attemptOf({ reuse: 'session', session: { key: 'kept' } }))
     expect(full.specs.length - before).toBe(1)

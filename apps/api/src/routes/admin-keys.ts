@@ -47,7 +47,7 @@ export function adminKeys(app: App, context: RouteContext): void {
         summary: 'The admin keys, valid ones first, without their secret texts. Admin.',
         response: {
           200: z.strictObject({
-            keys: z.array(adminKeySchema).meta({ description: 'All of them, at most 1,000.' }),
+            keys: z.array(adminKeySchema).meta({ description: 'The admin keys. At most 1,000 are listed.' }),
           }),
           ...FAILURES,
         },
