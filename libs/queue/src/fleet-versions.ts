@@ -83,7 +83,7 @@ export async function readVersions(redis: Redis): Promise<ProcessVersion[]> {
   return found.toSorted((a, b) => a.role.localeCompare(b.role) || a.id.localeCompare(b.id))
 }
 
-/** The groups of the workers that named theirs. */
+/** The group of each worker that has one (COFFERDAM_WORKER_GROUP), by the worker's ID. */
 export async function readGroups(redis: Redis): Promise<ReadonlyMap<string, string>> {
   const entries = await redis.hgetall(keysOf(redis).versions)
   return new Map(

@@ -11,7 +11,7 @@ const OWN = ['__init__', 'capture', 'cell', 'child', 'kept', 'live', 'redact', '
 /** Modules of the guest agent, which follow no symbolic link when they read or write files. */
 const SHARED = ['glob', 'walk', 'workdir'] as const
 
-/** Version of the cell, which is part of the ready marker. */
+/** Version of the cell, our program in a session. Its ready line names the version. */
 const VERSION = 1
 
 let sources: Record<string, string> | null = null

@@ -126,8 +126,8 @@ export async function stopByName(service: DataPlane, interpreter: string, name: 
 const isForNow = (error: unknown): boolean => isThrottled(error) || isGone(error) || isConflict(error)
 
 /**
- * The first call of a session installs our cell. Ready means: exit code 0 or none, no error, and as last
- * lines the cell's path and the marker. Throws otherwise.
+ * The first call of a session installs the cell, our program. Ready means: exit code 0 or none, no error, and
+ * as last lines the cell's path and the marker. Throws otherwise.
  */
 async function proveReady(service: DataPlane, id: SessionPlace, signal: AbortSignal): Promise<CellSession> {
   let nonce = ''

@@ -52,8 +52,8 @@ export interface EndingSessions {
 }
 
 /**
- * Creates the bookkeeping. `onUnended` is called when a repeated end fails. A call to a session whose answer was
- * lost may still arrive and start the session again. `lateMs`: how long after it the session is ended once more.
+ * Creates the bookkeeping. `onUnended` is called when a repeated end fails. A call whose answer was lost may
+ * still arrive and start the session again. `lateMs`: how long after the call the session is ended once more.
  */
 export function createEndingSessions(
   onUnended: (identifier: string, error: unknown) => void,

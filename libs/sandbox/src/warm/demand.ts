@@ -1,4 +1,4 @@
-/** How many slots of a kind should be warm, by their arrival rate and warm-up time. */
+/** How many warm slots of a kind should wait, by the rate at which they are taken and their warm-up time. */
 
 /** Spans of the averages: the short one notices a burst, the long one remembers steady traffic. */
 const SPANS_MS = [2_000, 30_000] as const
