@@ -1,7 +1,7 @@
 /**
  * The executor's ownership of one open sandbox. Disposing it destroys the sandbox and waits a bounded time
  * for the proof. A sandbox that is not proven gone is reported as leaked, and its worker keeps killing it by
- * its ref. Its memory counts as used until its disposal ends, for at most a minute.
+ * its ref. Its memory counts as used until it is proven gone, for at most a minute.
  *
  *   held ──dispose──▶ destroying ──proof within `proofMs`──▶ gone
  *                         └──no proof, or dispose threw──▶ leaked (reported once)
@@ -89,6 +89,7 @@ export function holdSandbox(sandbox: Sandbox, options: HoldOptions): HeldSandbox
 async function destroyProven(sandbox: Sandbox, options: HoldOptions): Promise<void> {
   const { clock, proofMs, memory, onLeaked } = options
   const disposal = disposeOf(sandbox)
+  // A disposal that throws proves nothing: the sandbox may still run.
   const gone = disposal.catch(() => new Promise<never>(() => {}))
   memory.holdUntil(settlesWithin(clock, LEAK_HOLD_MS, gone))
   if (!(await settlesWithin(clock, proofMs, disposal))) {
