@@ -35,18 +35,20 @@ export function workerSettings(environment: Environment) {
   })
 }
 
-/** Creates every backend of this build except the test doubles, with its configured settings if any. */
-async function everyBackend(environment: Environment): Promise<Map<string, Backend>> {
+/**
+ * Probes whether backends can run here: those that the worker would have, or every one of this build. Leaves
+ * out the test doubles. Sorted, strongest first.
+ */
+export async function findBackends(
+  environment: Environment,
+  which: 'configured' | 'every',
+  stop: AbortSignal,
+): Promise<BackendFinding[]> {
   const configured: Record<string, unknown> = workerSettings(environment).backends
-  const sections = Object.keys(BACKENDS)
+  const sections = Object.keys(which === 'every' ? BACKENDS : configured)
     .filter((name) => !DOUBLES.includes(name))
     .map((name) => [name, configured[name] ?? {}])
-  return await createBackends(Object.fromEntries(sections) as BackendsConfigInput)
-}
-
-/** Probes whether every backend can run here. Sorted, strongest first. */
-export async function findBackends(environment: Environment, stop: AbortSignal): Promise<BackendFinding[]> {
-  const backends = await everyBackend(environment)
+  const backends = await createBackends(Object.fromEntries(sections) as BackendsConfigInput)
   try {
     const findings = await Promise.all(
       [...backends].map(async ([name, backend]): Promise<BackendFinding> => {
@@ -96,6 +98,12 @@ export function whyNotStronger(findings: readonly BackendFinding[], used: Backen
       : [`${name} (${isolation}): ${probe.why}\n      → ${probe.fix}`],
   )
 }
+
+/** Why a worker with this environment has no safe backend, and how to get one. */
+export const whyUnsafe = (environment: Environment, findings: readonly BackendFinding[]): string[] => [
+  `The worker would have these backends: ${Object.keys(workerSettings(environment).backends).join(', ')} (COFFERDAM_BACKENDS).`,
+  ...howToGetOne(findings, process.platform),
+]
 
 /** What to install when no safe backend works. */
 export function howToGetOne(findings: readonly BackendFinding[], platform: NodeJS.Platform): string[] {

@@ -59,7 +59,7 @@ export const command: Command = {
     terminal.progress('checking this machine …')
     const isProduction = hasFlag(line, 'production')
     const [findings, redis, postgres, bucket, python, firecracker] = await Promise.all([
-      findBackends(config.environment, stop),
+      findBackends(config.environment, 'every', stop),
       config.redisUrl === undefined ? tryServer(startRedis) : redisFinding(config.redisUrl),
       config.databaseUrl === undefined ? tryServer(startPostgres) : storeFinding(config.databaseUrl, config),
       bucketFinding(config),

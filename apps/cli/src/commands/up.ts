@@ -29,7 +29,7 @@ import { DEFAULT_PORT, type Environment } from '../config.ts'
 import { showDashboardLink } from '../dashboard-link.ts'
 import { DEMO_TENANT, openDataDir, prepareStore } from '../data-dir.ts'
 import { EXIT, exitStatusFor } from '../exit-status.ts'
-import { bestOf, findBackends, howToGetOne, whyNotStronger, type BackendFinding } from '../local-backends.ts'
+import { bestOf, findBackends, whyNotStronger, whyUnsafe, type BackendFinding } from '../local-backends.ts'
 import { hasFlag, numberFlag } from '../parse-command-line.ts'
 import { requireFreePort, type Servers, startServers } from '../private-servers.ts'
 import { resultLines } from '../show-result.ts'
@@ -84,10 +84,10 @@ export const command: Command = {
     owned.defer(() => claim.release())
     await requireFreePort(host, port)
 
-    const findings = await findBackends(config.environment, stop)
+    const findings = await findBackends(config.environment, 'configured', stop)
     if (bestOf(findings) === null) {
       terminal.value({ error: 'no safe backend', backends: findings })
-      for (const text of howToGetOne(findings, process.platform)) terminal.note(text)
+      for (const text of whyUnsafe(config.environment, findings)) terminal.note(text)
       return EXIT.platform
     }
 
