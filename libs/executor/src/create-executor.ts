@@ -53,8 +53,8 @@ export interface RunningAttempt {
   /** Settles before the sandbox is gone, so that nobody waits for its destruction. */
   readonly outcome: Promise<Outcome>
   /**
-   * Resolves when the sandbox is proven gone or reported as leaked. Its memory is then free, unless it leaked:
-   * then it is held for up to LEAK_HOLD_MS. Never rejects.
+   * Resolves when the sandbox is proven gone or reported as leaked. Its memory is then free. Only a
+   * leaked sandbox holds its memory for up to LEAK_HOLD_MS. Never rejects.
    */
   readonly gone: Promise<void>
 }
