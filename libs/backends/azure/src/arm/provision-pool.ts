@@ -50,8 +50,12 @@ export interface MadePool {
   pool_id: string
 }
 
-/** Azure may refuse a role for a principal that is new. Tried at intervals of `retryMs`. */
-const PRINCIPAL_TRIES = 10
+/**
+ * Azure may refuse a role for a new principal until its directory has copied it. Tried at intervals of
+ * `retryMs`: by default for 3 minutes, as Terraform does (terraform-provider-azurerm, pull request 1647). Not
+ * avoided by `principalType`, because Azure would then also accept an ID that does not exist.
+ */
+const PRINCIPAL_TRIES = 36
 /** The endpoint appears when the operation is over, or shortly after. */
 const ENDPOINT_TRIES = 10
 /** ARM may still return a resource for a short time after its deletion is over. */
