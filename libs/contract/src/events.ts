@@ -39,7 +39,7 @@ export const executionEventSchema = z.discriminatedUnion('type', [
   z.strictObject({
     type: type('notice', 'Something that the caller should know.'),
     at_ms: atMs,
-    message: z.string().meta({ description: 'The notice.', example: 'Waits for room at the vendor.' }),
+    message: z.string().meta({ description: 'The notice.', example: 'Waits for room. e2b has no capacity.' }),
   }),
   z.strictObject({
     type: type('ended', 'An attempt ended. The last event, unless another attempt follows.'),

@@ -101,7 +101,7 @@ export const QUEUE_BOUNDS = {
   bullEvents: 100,
   /**
    * How long an execution waits for a worker that can serve it after the last such worker left or fell
-   * silent. Then it is refused. A restart of a worker takes less, including its drain of 30 s.
+   * silent. Then it is refused. A restart of a worker takes less, including its drain (25 s by default).
    */
   kindPatienceMs: 60_000,
   /**

@@ -49,7 +49,7 @@ function KeyPanel() {
           ['Scope', who.scope === 'admin' ? 'operator, all tenants' : 'one tenant'],
           ['Tenant', who.tenant_id],
           ['Access', who.read_only ? 'read only' : 'read and change'],
-          ['Session ends', <When at={who.expires_at} />],
+          ['Sign-in ends', <When at={who.expires_at} />],
           ['Version', who.version],
         ]}
       />
