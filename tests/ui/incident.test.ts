@@ -160,7 +160,7 @@ const QUESTIONS: readonly Question[] = [
     },
   },
   {
-    question: 'How is the tenant stopped, with all that it waits for and runs?',
+    question: 'How is the tenant stopped, with all its executions that wait or run?',
     page: 'a tenant',
     async answer(operator) {
       const { page } = operator

@@ -183,8 +183,11 @@ time.sleep(600)
     python(
       `data = bytearray(${mib} << 20)\nfor i in range(0, len(data), 4096): data[i] = 1\nprint('survived')`,
     ),
+  // The pause lets the agent pass each line on. In gVisor it is killed together with the program.
   takeMemory: () =>
-    python(`import os\nheld = []\nwhile True:\n    held.append(b'x' * (1 << 20))\n    os.write(1, b'.\\n')`),
+    python(
+      `import os, time\nheld = []\nwhile True:\n    held.append(b'x' * (1 << 20))\n    os.write(1, b'.\\n')\n    time.sleep(0.005)`,
+    ),
   fork: (attempts) =>
     python(`
 import os, time
