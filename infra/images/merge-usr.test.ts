@@ -12,7 +12,7 @@ import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
 import { mergeUsr } from './merge-usr.ts'
 
-it('moves files of packages below /bin and /lib into /usr, also if a package has the links itself', async () => {
+it('moves files of packages below /bin into /usr, and accepts links that a package has itself', async () => {
   const root = mkdtempSync(join(tmpdir(), 'cofferdam-usr-'))
   onTestFinished(() => rmSync(root, { recursive: true }))
   // Like bookworm's bash, which has /bin/bash, and trixie's base-files, which has the link /lib.

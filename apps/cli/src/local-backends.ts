@@ -100,10 +100,13 @@ export function whyNotStronger(findings: readonly BackendFinding[], used: Backen
 }
 
 /** Why a worker with this environment has no safe backend, and how to get one. */
-export const whyUnsafe = (environment: Environment, findings: readonly BackendFinding[]): string[] => [
-  `The worker would have these backends: ${Object.keys(workerSettings(environment).backends).join(', ')} (COFFERDAM_BACKENDS).`,
-  ...howToGetOne(findings, process.platform),
-]
+export function whyUnsafe(environment: Environment, findings: readonly BackendFinding[]): string[] {
+  const names = Object.keys(workerSettings(environment).backends).join(', ')
+  return [
+    `The worker would have these backends: ${names} (COFFERDAM_BACKENDS).`,
+    ...howToGetOne(findings, process.platform),
+  ]
+}
 
 /** What to install when no safe backend works. */
 export function howToGetOne(findings: readonly BackendFinding[], platform: NodeJS.Platform): string[] {

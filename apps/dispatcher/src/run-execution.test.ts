@@ -17,7 +17,7 @@ const endless: Pick<Client, 'enqueue' | 'wait'> = {
     new Promise((_resolve, reject) => signal?.addEventListener('abort', () => reject(signal.reason))),
 }
 
-it('answers an execution that does not end in time with a typed error, which a tool call can report', async () => {
+it('throws a typed error, which a tool call can report, if an execution does not end in time', async () => {
   await expect(runWithin(endless as Client, request, 20)).rejects.toMatchObject({ code: 'wait_timeout' })
 })
 

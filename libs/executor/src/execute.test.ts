@@ -192,7 +192,7 @@ describe('deadlines', () => {
     expect(leaked).toMatchObject([{ why: { message: 'daemon away' } }])
   })
 
-  it('keep the memory of a sandbox whose disposal threw for a minute, because it may still run', async () => {
+  it('keep the memory for a minute if the disposal threw, because the sandbox may still run', async () => {
     const clock = createManualClock()
     const backend = scriptedBackend({ dispose: () => Promise.reject(new Error('daemon away')) })
     const { executor } = harness([backend], { clock })

@@ -51,7 +51,7 @@ export async function makeSandboxPool(
 ): Promise<'made' | 'already_provisioned'> {
   const { configs, provisioner, actor, signal } = deps
   const claimed = await configs.claim(actor, LEASE_MS, (now) =>
-    isDone(now) ? null : { kind: 'making', plan: planFor(now, wish, provisioner.subscription) },
+    hasPool(now) ? null : { kind: 'making', plan: planFor(now, wish, provisioner.subscription) },
   )
   if (claimed === null) return 'already_provisioned'
   const plan = planSchema.parse(claimed.plan)
@@ -124,7 +124,7 @@ export async function previewSandboxPool(
   const now = await configs.get()
   if (now.work?.held === true)
     throw new CofferdamError('conflict', 'The pool is being made or removed by another request just now.')
-  if (work.kind === 'making' && isDone(now)) return { status: 'already_provisioned' }
+  if (work.kind === 'making' && hasPool(now)) return { status: 'already_provisioned' }
   const plan =
     work.kind === 'making'
       ? planFor(now, work.wish, provisioner.subscription)
@@ -137,7 +137,7 @@ export async function previewSandboxPool(
 /**
  * Whether there is a pool that nobody has begun to remove. While it is removed, its settings still name it.
  */
-const isDone = ({ settings, work }: SandboxConfig): boolean =>
+const hasPool = ({ settings, work }: SandboxConfig): boolean =>
   isProvisioned(settings) && work?.kind !== 'removing'
 
 /**

@@ -185,9 +185,13 @@ time.sleep(600)
     ),
   // The pause lets the agent pass each line on. In gVisor it is killed together with the program.
   takeMemory: () =>
-    python(
-      `import os, time\nheld = []\nwhile True:\n    held.append(b'x' * (1 << 20))\n    os.write(1, b'.\\n')\n    time.sleep(0.005)`,
-    ),
+    python(`
+import os, time
+held = []
+while True:
+    held.append(b'x' * (1 << 20))
+    os.write(1, b'.\\n')
+    time.sleep(0.005)`),
   fork: (attempts) =>
     python(`
 import os, time

@@ -43,8 +43,8 @@ export function routineRuns(app: App, context: RouteContext): void {
               .optional()
               .meta({
                 description:
-                  'A call with a key that was used before gets the same answer and runs nothing. Default: a ' +
-                  'new key.',
+                  'A call with a key that was used before gets the same answer and runs nothing. ' +
+                  'Default: a new key.',
                 example: 'rerun-of-may',
               }),
           })

@@ -36,7 +36,8 @@ export function sessionPause(app: App, context: RouteContext): void {
         operationId: 'pauseSession',
         tags: ['sessions'],
         summary: 'Pause a session: save its machine to disk and free its memory.',
-        description: `The next execution of the session, or a resume, continues it. Only microvm can pause. ${TURN}`,
+        description:
+          'The next execution of the session, or a resume, continues it. Only microvm can pause. ' + TURN,
         params: sessionParams,
         querystring: sessionQuery,
         body: z.strictObject({}).optional(),

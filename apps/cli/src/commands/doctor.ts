@@ -39,8 +39,8 @@ export const command: Command = {
   details:
     'Tries everything that it reports: probes every backend, and starts and stops a private Redis and ' +
     'Postgres. If\n' +
-    'REDIS_URL is set, connects to that Redis and checks that it keeps what it is given. If DATABASE_URL is ' +
-    'set,\n' +
+    'REDIS_URL is set, connects to that Redis and checks that it keeps what it is given. If DATABASE_URL ' +
+    'is set,\n' +
     'checks that the database and the blob folder accept what workers store. If COFFERDAM_BLOBS is set, ' +
     'writes a\n' +
     'probe object to the bucket, reads it and deletes it. Exit status 1 when no execution could run safely ' +

@@ -1,11 +1,12 @@
 /**
  * One watch for all claims that have this worker's label.
  *
- *   first follower ─▶ list ─▶ watch from the list's version ──ended──▶ pause, watch from the last version heard
- *                      ▲                    └──(b)──▶ pause ─┐
- *                      └─────────────────────────────────────┘             last follower gone: stopped
+ *   first follower -> list -> watch from the list's version -> (a) pause, watch from the last version heard
+ *                                                           -> (b) pause, list again
+ *   last follower gone -> stopped
  *
  * (b): the server sent ERROR (410 Gone), the watch failed before any event, or two in a row ended within 1 s.
+ * (a): the watch ended in any other way.
  *
  * A caller follows a name before it creates the claim, so it misses no event.
  */

@@ -138,8 +138,8 @@ export const kubernetesConfigSchema = z.strictObject({
     .max(600_000)
     .default(60_000)
     .describe(
-      'Longest time from the claim to the guest agent’s first frame. A warm pod takes 0.05–0.15 s, a cold ' +
-        'start on a new node takes minutes.',
+      'Longest time from the claim to the guest agent’s first frame. A warm pod takes 0.05 to 0.15 s. ' +
+        'A cold start on a new node takes minutes.',
     ),
 })
 export type KubernetesConfig = z.output<typeof kubernetesConfigSchema>

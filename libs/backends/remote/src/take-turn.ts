@@ -1,10 +1,10 @@
 /**
  * One execution's turn in a session that any worker attaches to, the same for all vendors.
  *
- *   claim ─▶ no entry ──promised, in turn──▶ started ──┐
- *         ├▶ at rest ──────────────▶ attached, in turn ┴▶ turn ──at rest──▶ kept
- *         │                                               └──lost, unclean, spent, fenced──▶ ended
- *         └▶ in a turn, too old, cannot attach ──in turn──▶ ended, then as without an entry
+ *   claim ─▶ no entry ─promised in turn─▶ started ┐
+ *         ├▶ at rest ─▶ attached, in turn ────────┴▶ turn ─at rest─▶ kept
+ *         │                                           └─lost, unclean, spent, fenced─▶ ended
+ *         └▶ in a turn, too old, cannot attach ─in turn─▶ ended, then as without an entry
  *
  * At its end, a turn always gives the lease back. A worker joins a sandbox only while its entry is at rest.
  * If a worker dies during a turn, nobody joins that sandbox, because its program may still run. A worker

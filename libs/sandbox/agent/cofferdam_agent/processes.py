@@ -73,8 +73,8 @@ class Processes:
             self.prepare_beside_kept(run.language)
 
     def prepare_beside_kept(self, language):
-        """Prepares an interpreter, or postpones that if a kept one could reach it. A kept one is stopped, but a
-        timer that sends it SIGCONT can wake it.
+        """Prepares an interpreter, or postpones that if a kept one could reach it. A kept one is stopped, but
+        a timer that sends it SIGCONT can wake it.
         """
         is_out_of_reach = self.split and self.waiting.has_forks and language == "python"
         self.postponed = language if self.kept and not is_out_of_reach else None

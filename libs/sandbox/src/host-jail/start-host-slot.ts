@@ -2,7 +2,7 @@
  * Starts a slot up to the point where its interpreter waits for a program. No step depends on the program, so
  * a slot can start before its program is known.
  *
- *   record, uid, cgroup ──start──pid──join, save──release──R──▶ slot     failure or abort: ended, thrown
+ *   record, uid, cgroup ─start─pid─join, save─release─R─▶ slot     failure or abort: ended, thrown
  *
  * The worker moves the agent into its cgroups while the agent's interpreter loads. Until `release`, the agent
  * starts no process.

@@ -3,13 +3,13 @@
  *
  * It is a deny list (EPERM). It has every call that the docker backend's profile forbids by name (a test
  * compares the two). Call numbers above the last known one get ENOSYS, so no unknown call is allowed.
- * Namespaces and mounts isolate the jail; the filter refuses calls that could weaken them
- * or reach rarely tested kernel code. Order of decisions: foreign architecture → kill; x32 → EPERM; denied
- * number → EPERM; clone3 and unknown numbers → ENOSYS (a filter cannot read clone3's flags in memory; libc
- * falls back to clone); then calls by their arguments: clone with namespace flags, prlimit64 on another
- * process (it could block the agent, which shares the program's uid), personality, ioctl that types into
- * terminals, socket families. Numbers: Linux arch/x86/entry/syscalls/syscall_64.tbl and
- * include/uapi/asm-generic/unistd.h; equal from 424 on.
+ * Namespaces and mounts isolate the jail; the filter refuses calls that could weaken them or reach rarely
+ * tested kernel code. Order of decisions: foreign architecture: kill; x32: EPERM; denied number: EPERM;
+ * clone3 and unknown numbers: ENOSYS (a filter cannot read clone3's flags in memory; libc falls back to
+ * clone); then calls by their arguments: clone with namespace flags, prlimit64 on another process (it could
+ * block the agent, which shares the program's uid), personality, ioctl that types into terminals, socket
+ * families. Numbers: Linux arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h;
+ * equal from 424 on.
  */
 
 export type SeccompArch = 'x64' | 'arm64'

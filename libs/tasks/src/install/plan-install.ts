@@ -2,7 +2,8 @@
  * Turns a request to install into a command. The first of these manifests in the folder decides:
  *
  *   requirements.txt → pip · pnpm-lock.yaml → pnpm · yarn.lock → yarn
- *   package-lock.json or npm-shrinkwrap.json → npm ci · package.json → npm install · pyproject.toml → pip
+ *   package-lock.json or npm-shrinkwrap.json → npm ci · package.json → npm install
+ *   pyproject.toml → pip
  *
  * Python packages go to `.packages` in the work directory, which test runs put on PYTHONPATH. node_modules is
  * beside its package.json. Both are files of the session, so its later executions find them. If the image
